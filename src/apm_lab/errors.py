@@ -1,0 +1,42 @@
+"""The user-facing error family and nearest-name suggestions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["ApmLabError", "ConfigError", "DataError", "JudgeError", "MissingPackageError", "StoreError", "did_you_mean"]
+
+
+class ApmLabError(Exception):
+    """A mistake that the user can mend: printed as one message, exit code 2, no traceback without `debug=true`."""
+
+
+class ConfigError(ApmLabError):
+    """A key, value or combination in the configuration is not valid."""
+
+
+class DataError(ApmLabError):
+    """A data file is missing, damaged or of another schema; names the file and the line."""
+
+
+class StoreError(ApmLabError):
+    """The store of generated and judged texts can't be read or written."""
+
+
+class JudgeError(ApmLabError):
+    """The judge failed its health check."""
+
+
+class MissingPackageError(ApmLabError):
+    """An optional package is asked for and not installed; names the command that installs it."""
+
+
+def did_you_mean(name: str, valid: Iterable[str], most: int = 3) -> str:
+    """Return `"; did you mean a, b?"` with the nearest names, else `"; one of: ..."`, for the end of a message."""
+    names = sorted(set(valid))
+    lowered = {candidate.lower(): candidate for candidate in names}
+    near = [lowered[hit] for hit in get_close_matches(name.lower(), lowered, n=most, cutoff=0.6)]
+    if near:
+        return f"; did you mean {', '.join(near)}?"
+    return f"; one of: {', '.join(names)}" if names else ""
