@@ -1,0 +1,1 @@
+"""Files in, records out; every fault named by file and line."""

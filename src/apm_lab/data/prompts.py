@@ -1,0 +1,109 @@
+"""Source prompts: read from JSON lines, filtered by licence, split into disjoint pools."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from apm_lab.errors import DataError
+from apm_lab.maths.seeding import stream
+from apm_lab.records import Prompt
+
+__all__ = ["NONCOMMERCIAL", "PromptPools", "read_prompts", "split_prompts"]
+
+NONCOMMERCIAL = "NC"  # the marker in licence names such as CC-BY-NC-4.0
+_SHARES = {"train": 0.5, "test_history": 0.3, "test_query": 0.2}
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPools:
+    """Three disjoint pools of prompts: for training histories, test histories and test queries."""
+
+    train: tuple[Prompt, ...]
+    test_history: tuple[Prompt, ...]
+    test_query: tuple[Prompt, ...]
+
+
+def read_prompts(path: Path | str | None = None, noncommercial: bool = False) -> tuple[list[Prompt], str]:
+    """Return the prompts of a `.jsonl` or `.jsonl.gz` file (None: the small set of this package) and the file's digest.
+
+    A row is an object with `text`; `prompt_id`, `source` and `license` are optional. Rows under a non-commercial
+    licence are left out unless `noncommercial`. Equal texts are kept once.
+
+    Raises:
+        DataError: naming the file and the line.
+
+    """
+    if path is None:
+        with as_file(files("apm_lab.data").joinpath("prompts.jsonl")) as packaged:
+            return read_prompts(packaged, noncommercial)
+    file = Path(path)
+    digest = blake2b(digest_size=16)
+    prompts: dict[str, Prompt] = {}
+    for number, line in enumerate(_lines(file), 1):
+        digest.update(line)
+        if line.strip():
+            prompt = _parse(line, f"{file}, line {number}")
+            if noncommercial or NONCOMMERCIAL not in prompt.licence.upper().split("-"):
+                prompts.setdefault(prompt.text, prompt)
+    if not prompts:
+        hint = "" if noncommercial else " (dataset.noncommercial=true takes rows under non-commercial licences too)"
+        raise DataError(f"{file} holds no usable prompt{hint}")
+    return list(prompts.values()), digest.hexdigest()
+
+
+def split_prompts(prompts: list[Prompt], turns: int, seed: int) -> PromptPools:
+    """Return disjoint pools in shares 50 : 30 : 20, in an order drawn from `seed`.
+
+    Raises:
+        DataError: a pool is shorter than one user needs (`turns` history prompts, one query).
+
+    """
+    order = stream(seed, "prompt pools").permutation(len(prompts))
+    first = round(len(order) * _SHARES["train"])
+    second = first + round(len(order) * _SHARES["test_history"])
+    train, history, query = order[:first], order[first:second], order[second:]
+    if min(len(train), len(history)) < turns or len(query) < 1:
+        raise DataError(
+            f"{len(prompts)} prompts make pools of {len(train)}, {len(history)} and {len(query)}: too few for "
+            f"users.turns={turns} different history prompts and a query per user; give a longer file with dataset.path=..."
+        )
+    return PromptPools(*(tuple(prompts[i] for i in part) for part in (train, history, query)))
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    """Yield the file's lines by line feed alone, so that U+2028 and the like inside a text split nothing."""
+    try:
+        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as handle:
+            yield from handle
+    except FileNotFoundError:
+        raise DataError(f"data file {file} does not exist; give its path with dataset.path=...") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as fault:
+        raise DataError(f"{file} is no complete gzip file ({fault}); fetch it again") from None
+    except OSError as fault:
+        raise DataError(f"{file} can't be read: {fault.strerror or fault}") from None
+
+
+def _parse(line: bytes, where: str) -> Prompt:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as fault:
+        raise DataError(f"{where}: not a JSON object ({fault})") from None
+    if not isinstance(row, dict):
+        raise DataError(f"{where}: expected a JSON object, found {type(row).__name__}")
+    text = row.get("text")
+    if not isinstance(text, str) or not text.strip():
+        found = "no field 'text'" if "text" not in row else f"field 'text' is {str(text)[:40]!r}"
+        raise DataError(f"{where}: {found}; expected a non-empty string")
+    try:
+        identity = blake2b(text.encode(), digest_size=8).hexdigest()
+    except UnicodeEncodeError:
+        raise DataError(f"{where}: field 'text' holds half of a surrogate pair; expected valid Unicode") from None
+    fields = (str(row.get("prompt_id", identity)), text, str(row.get("source", "")), str(row.get("license", "")))
+    return Prompt(*fields)

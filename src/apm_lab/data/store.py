@@ -1,0 +1,150 @@
+"""What was generated and judged, written once and shared by every run: a content-addressed SQLite file.
+
+SQLite in WAL mode gives what is needed and we would not write better: several processes at once, nothing half-written
+after a kill or a full disk, memory that does not grow with the store.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from apm_lab.errors import StoreError
+
+__all__ = ["KEY_BYTES", "ScoreShelf", "Store", "TextShelf"]
+
+VERSION = "1"
+KEY_BYTES = 16
+_MOST_VARIABLES = 500
+_WAIT_S = 120.0
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS texts (key BLOB PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS scores (key BLOB PRIMARY KEY, score REAL NOT NULL) WITHOUT ROWID;
+"""
+
+
+class _Shelf:
+    """One table of the store, opened when first used and again in every process that inherits it."""
+
+    table: str
+    column: str
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"_path": self._path, "_connection": None}
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, object]:
+        """Return the stored values among `keys`."""
+        found: dict[bytes, object] = {}
+        with self._session() as connection:
+            for start in range(0, len(keys), _MOST_VARIABLES):
+                part = keys[start : start + _MOST_VARIABLES]
+                marks = ",".join("?" * len(part))
+                rows = connection.execute(
+                    f"SELECT key, {self.column} FROM {self.table} WHERE key IN ({marks})",
+                    part,
+                )
+                found.update(rows)
+        return found
+
+    def put(self, rows: Iterable[tuple[bytes, object]]) -> None:
+        """Write all rows or none; a key that is there already keeps its first value."""
+        with self._session() as connection, connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany(f"INSERT OR IGNORE INTO {self.table} VALUES (?, ?)", rows)
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        with self._session() as connection:
+            return int(connection.execute(f"SELECT count(*) FROM {self.table}").fetchone()[0])
+
+    def close(self) -> None:
+        """Close the connection; the next use opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @contextmanager
+    def _session(self) -> Iterator[sqlite3.Connection]:
+        with _named_faults(self._path):
+            if self._connection is None:
+                self._connection = _connect(self._path)
+            yield self._connection
+
+
+class TextShelf(_Shelf):
+    """Generated texts by key."""
+
+    table, column = "texts", "text"
+
+
+class ScoreShelf(_Shelf):
+    """Judge scores by key. Verdicts that are missing are not stored, so a later run asks again."""
+
+    table, column = "scores", "score"
+
+
+class Store:
+    """The store at `path` (made when missing): `texts` and `scores`.
+
+    Raises:
+        StoreError: not a store, damaged, of another version, or the disk is full; always with the path.
+
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        with _named_faults(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            connection = _connect(self.path)
+            try:
+                _check_version(connection, self.path)
+            finally:
+                connection.close()
+        self.texts = TextShelf(self.path)
+        self.scores = ScoreShelf(self.path)
+
+    def close(self) -> None:
+        """Close both shelves."""
+        self.texts.close()
+        self.scores.close()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
+    connection.execute("PRAGMA journal_mode=WAL")
+    # In WAL mode NORMAL can't corrupt the file; a power cut may lose the last transactions, which are only a cache.
+    connection.execute("PRAGMA synchronous=NORMAL")
+    return connection
+
+
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
+    if tables and "meta" not in tables:
+        raise StoreError(f"{path} is a SQLite file but no apm_lab store; name another file with store.path=...")
+    connection.executescript(_SCHEMA)
+    connection.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", (VERSION,))
+    (version,) = connection.execute("SELECT value FROM meta WHERE name='version'").fetchone()
+    if version != VERSION:
+        raise StoreError(
+            f"store {path} was written by store version {version}, this apm_lab reads version {VERSION}; "
+            "use the apm_lab that wrote it, or name another file with store.path=..."
+        )
+
+
+@contextmanager
+def _named_faults(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as fault:
+        full = "full" in str(fault) or "disk I/O error" in str(fault)
+        advice = "free space on the disk" if full else "check the file, or name another one with store.path=..."
+        raise StoreError(f"store {path}: {fault}; {advice} and give the same command again") from fault
+    except OSError as fault:
+        raise StoreError(f"store {path}: {fault.strerror or fault}; name another file with store.path=...") from fault

@@ -1,0 +1,1 @@
+"""The only floor that knows Hydra and OmegaConf: configuration in, a finished run out."""

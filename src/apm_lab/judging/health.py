@@ -1,0 +1,97 @@
+"""Judge health: can this judge tell a style from its opposite, on texts that nobody's model wrote?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apm_lab.errors import JudgeError
+from apm_lab.judging.judge import Judge
+
+__all__ = ["Health", "health_set", "measure_health", "require_health"]
+
+LEAST_MEAN_AUC, LEAST_AUC, MOST_PEARSON = 0.85, 0.65, -0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """AUC per principle (follow texts rated above avoid texts), pooled Pearson(s+, s-), and what could not be checked."""
+
+    auc: dict[str, float]
+    pearson: float | None
+    unchecked: tuple[str, ...]
+    n: int
+    n_missing: int
+
+    @property
+    def faults(self) -> list[str]:
+        """What is wrong, in words; empty for a healthy judge."""
+        faults = [
+            f"AUC on '{name}' is {auc:.2f}, below {LEAST_AUC}" for name, auc in self.auc.items() if auc < LEAST_AUC
+        ]
+        mean = float(np.mean(list(self.auc.values()))) if self.auc else 1.0
+        if mean < LEAST_MEAN_AUC:
+            faults.append(f"mean AUC is {mean:.2f}, below {LEAST_MEAN_AUC}")
+        if self.pearson is not None and self.pearson > MOST_PEARSON:
+            faults.append(f"Pearson(s+, s-) is {self.pearson:+.2f}, above {MOST_PEARSON}")
+        return faults
+
+
+@cache
+def health_set() -> dict[str, dict[str, list[str]]]:
+    """Return the shipped, hand-written texts: principle key -> `follow` and `avoid` -> 12 texts each."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    parsed: dict[str, Any] = yaml.load(
+        files("apm_lab.judging").joinpath("health_set.yaml").read_text(encoding="utf-8"), loader
+    )
+    return parsed
+
+
+def measure_health(judge: Judge) -> Health:
+    """Return the judge's figures on the health set, for those of its principles that the set covers."""
+    auc: dict[str, float] = {}
+    pairs: list[NDArray[np.float32]] = []
+    asked = missing = 0
+    for place, name in enumerate(judge.principles):
+        if name not in health_set():
+            continue
+        texts = health_set()[name]
+        (plus, plus_known), (minus, minus_known) = judge.ratings([*texts["follow"], *texts["avoid"]], place)
+        follows = np.arange(len(plus)) < len(texts["follow"])
+        auc[name] = area_under_curve(plus[follows & plus_known], plus[~follows & plus_known])
+        both = plus_known & minus_known
+        pairs.append(np.stack([plus[both], minus[both]]))
+        asked += 2 * len(plus)
+        missing += int((~plus_known).sum() + (~minus_known).sum())
+    unchecked = tuple(name for name in judge.principles if name not in health_set())
+    pooled = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0))
+    constant = pooled.shape[1] < 2 or (pooled.std(axis=1) == 0).any()
+    # A judge whose answers never move has no correlation; 0 counts as unhealthy.
+    pearson = None if not pairs else 0.0 if constant else float(np.corrcoef(pooled)[0, 1])
+    return Health(auc, pearson, unchecked, asked, missing)
+
+
+def require_health(health: Health, allow_unhealthy: bool) -> None:
+    """Raise JudgeError naming every fault, unless the user goes on all the same."""
+    if health.faults and not allow_unhealthy:
+        raise JudgeError(
+            "the judge failed its health check: "
+            + "; ".join(health.faults)
+            + ". Nothing was spent. Take another judge, "
+            "or go on with judge.allow_unhealthy=true (flagged everywhere)"
+        )
+
+
+def area_under_curve(above: NDArray[np.float32], below: NDArray[np.float32]) -> float:
+    """Return P(a > b) + P(a = b) / 2 over all pairs, and 0.5 when either side is empty."""
+    if not len(above) or not len(below):
+        return 0.5
+    difference = above[:, None] - below[None, :]
+    return float((difference > 0).mean() + (difference == 0).mean() / 2)

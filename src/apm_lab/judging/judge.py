@@ -1,0 +1,146 @@
+"""Scores of texts on principles, asked once and kept in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apm_lab.data.store import KEY_BYTES, ScoreShelf
+from apm_lab.errors import ConfigError, did_you_mean
+from apm_lab.judging.rubric import RUBRIC_VERSION, SYSTEM, fenced, question_text
+from apm_lab.language.protocols import Question, ScoreModel
+from apm_lab.language.recall import CallCounts
+
+__all__ = ["DIRECTIONS", "Judge", "Scores"]
+
+DIRECTIONS = ("reflect", "dual", "both")
+_TOP = 11.0  # a rating on 1..10 is turned round by 11 - s
+
+Scores = tuple[NDArray[np.float32], NDArray[np.bool_]]
+
+
+class Judge:
+    """Asks one narrow question per (response, principle) and gives the score J in [1, 10], or no verdict.
+
+    Args:
+        model: the backend that rates.
+        shelf: where scores are kept.
+        principles: keys of the M principles.
+        direction: `reflect` asks how strongly a text follows (s+); `dual` asks a user who avoids the principle how
+            strongly the text avoids it (s-), so J = 11 - s- there; `both` takes the mean of s+ and 11 - s-.
+        retries: how often an unreadable answer is asked again, with a new seed each time.
+
+    """
+
+    def __init__(
+        self,
+        model: ScoreModel,
+        shelf: ScoreShelf,
+        counts: CallCounts,
+        principles: Sequence[str],
+        direction: Literal["reflect", "dual", "both"] = "reflect",
+        retries: int = 2,
+    ) -> None:
+        if direction not in DIRECTIONS:
+            raise ConfigError(f"judge.direction={direction}{did_you_mean(direction, DIRECTIONS)}")
+        self.principles = tuple(principles)
+        self._model, self._shelf, self._counts = model, shelf, counts
+        self._direction, self._retries = direction, retries
+        header = ("score", model.identity, model.engine, model.sampling, RUBRIC_VERSION, SYSTEM)
+        self._prefix = blake2b("\x1f".join(header).encode(), digest_size=KEY_BYTES)
+        self._questions = [[Question(name, sign) for sign in (1, -1)] for name in self.principles]
+        self._suffixes = [[f"\x1e{question_text(q)}".encode() for q in pair] for pair in self._questions]
+
+    def score(self, texts: Sequence[str], needed: NDArray[np.bool_]) -> Scores:
+        """Return the scores that are `needed`, (n, 2, M), and the mask of those that have a verdict.
+
+        The middle axis says for whom: 0 users who like the principle, 1 users who dislike it; the two differ under
+        `dual` only. Entries not needed are 0 and masked.
+        """
+        plus, minus = self._wanted(needed)
+        follow, follow_known = self._ask(texts, plus, 0)
+        avoid, avoid_known = self._ask(texts, minus, 1)
+        avoid = np.where(avoid_known, _TOP - avoid, 0)
+        if self._direction == "reflect":
+            sides, known = [follow, follow], [follow_known, follow_known]
+        elif self._direction == "dual":
+            sides, known = [follow, avoid], [follow_known, avoid_known]
+        else:
+            both = follow_known & avoid_known
+            sides, known = [np.where(both, (follow + avoid) / 2, 0)] * 2, [both] * 2
+        mask = np.stack(known, axis=1) & needed
+        return np.where(mask, np.stack(sides, axis=1), 0).astype(np.float32), mask
+
+    def ratings(self, texts: Sequence[str], principle: int) -> tuple[Scores, Scores]:
+        """Return the raw (s+, s-) of texts on one principle, each (n,) with its mask: for health and judge studies."""
+        wanted = np.zeros((len(texts), len(self.principles)), dtype=bool)
+        wanted[:, principle] = True
+        follow, avoid = self._ask(texts, wanted, 0), self._ask(texts, wanted, 1)
+        return (follow[0][:, principle], follow[1][:, principle]), (avoid[0][:, principle], avoid[1][:, principle])
+
+    def _wanted(self, needed: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which s+ and which s- questions the needed entries (n, 2, M) come down to, (n, M) each."""
+        either = needed.any(axis=1)
+        if self._direction == "reflect":
+            return either, np.zeros_like(either)
+        return (either, either) if self._direction == "both" else (needed[:, 0], needed[:, 1])
+
+    def _ask(self, texts: Sequence[str], wanted: NDArray[np.bool_], side: int) -> Scores:
+        """Return the raw ratings (n, M) of one kind of question, from the shelf or else from the model."""
+        values, known = np.zeros(wanted.shape, dtype=np.float32), np.zeros(wanted.shape, dtype=bool)
+        rows, columns = np.nonzero(wanted)
+        keys = self._keys(texts, rows, columns, side)
+        stored = self._shelf.get(keys)
+        fresh: dict[bytes, object] = {}
+        start = 0
+        while start < len(keys):  # one text's questions lie together: the model reads each text once
+            end = start + 1
+            while end < len(keys) and rows[end] == rows[start]:
+                end += 1
+            missing = [i for i in range(start, end) if keys[i] not in stored and keys[i] not in fresh]
+            if missing:
+                questions = [self._questions[columns[i]][side] for i in missing]
+                fresh.update(self._verdicts(texts[rows[start]], questions, [keys[i] for i in missing]))
+                self._counts.made += len(missing)
+            start = end
+        if fresh:
+            self._shelf.put(fresh.items())
+            stored.update(self._shelf.get(list(fresh)))
+        self._counts.asked += len(keys)
+        found = [stored.get(key) for key in keys]
+        known[rows, columns] = [score is not None for score in found]
+        values[rows, columns] = [0.0 if score is None else score for score in found]
+        return values, known
+
+    def _keys(self, texts: Sequence[str], rows: NDArray[np.intp], columns: NDArray[np.intp], side: int) -> list[bytes]:
+        """Return one store key per question; a text is digested once, as a prefix cache would read it."""
+        keys: list[bytes] = []
+        row_of_digest, digest = -1, self._prefix
+        for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+            if row != row_of_digest:
+                row_of_digest, digest = row, self._prefix.copy()
+                digest.update(b"\x1e" + fenced(texts[row]).encode("utf-8", "surrogatepass"))
+            question = digest.copy()
+            question.update(self._suffixes[column][side])
+            keys.append(question.digest())
+        return keys
+
+    def _verdicts(self, text: str, questions: list[Question], keys: list[bytes]) -> dict[bytes, object]:
+        """Ask the model, and ask again what it gave no verdict on; what stays missing is left out."""
+        verdicts: dict[bytes, object] = {}
+        seeds = dict(zip(keys, keys, strict=True))
+        open_questions = dict(zip(keys, questions, strict=True))
+        for _ in range(self._retries + 1):
+            answers = self._model.score(text, list(open_questions.values()), [seeds[key] for key in open_questions])
+            for key, answer in zip(list(open_questions), answers, strict=True):
+                if answer is not None:
+                    verdicts[key] = float(answer)
+                    del open_questions[key]
+            if not open_questions:
+                break
+            seeds = {key: blake2b(seeds[key], digest_size=KEY_BYTES).digest() for key in open_questions}
+        return verdicts

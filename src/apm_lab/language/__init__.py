@@ -1,0 +1,1 @@
+"""Language models in every role, one backend a file."""

@@ -1,0 +1,65 @@
+"""What the rest of the house asks of a language backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from apm_lab.records import Message
+
+__all__ = ["GenerationCall", "Question", "ScoreModel", "TextModel"]
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationCall:
+    """One request for text: the chat so far, and which of several independent samples is wanted."""
+
+    messages: tuple[Message, ...]
+    sample: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One narrow question to a judge: how strongly does the text follow (`direction=1`) or avoid (`-1`) a principle."""
+
+    principle: str
+    direction: int
+
+
+class TextModel(Protocol):
+    """A model that answers chats.
+
+    `identity` (model id and revision; simulated: digest of code and constants), `engine` and `sampling` (canonical
+    JSON of the sampling values) are part of the store key; nothing else about the model is.
+    """
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def engine(self) -> str: ...
+
+    @property
+    def sampling(self) -> str: ...
+
+    def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
+        """Return one text per call, in order."""
+        ...
+
+
+class ScoreModel(Protocol):
+    """A model that rates texts; same identity rules as `TextModel`."""
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def engine(self) -> str: ...
+
+    @property
+    def sampling(self) -> str: ...
+
+    def score(self, text: str, questions: Sequence[Question], keys: Sequence[bytes]) -> list[float | None]:
+        """Return a rating in [1, 10] per question, or None where there is no verdict; `keys` seed the sampling."""
+        ...

@@ -1,0 +1,50 @@
+"""A text model with a memory: what the store holds is not generated again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from apm_lab.data.store import KEY_BYTES, TextShelf
+from apm_lab.language.protocols import GenerationCall, TextModel
+
+__all__ = ["CallCounts", "StoredTexts"]
+
+
+@dataclass(slots=True)
+class CallCounts:
+    """How many calls were asked for, and how many of them the store did not hold."""
+
+    asked: int = 0
+    made: int = 0
+
+
+class StoredTexts:
+    """Answers generation calls from the shelf, and asks the model only for those that are missing."""
+
+    def __init__(self, model: TextModel, shelf: TextShelf, counts: CallCounts) -> None:
+        self._model, self._shelf, self._counts = model, shelf, counts
+        self._prefix = blake2b(digest_size=KEY_BYTES)
+        self._prefix.update("\x1f".join(("generate", model.identity, model.engine, model.sampling)).encode())
+
+    def key(self, call: GenerationCall) -> bytes:
+        """Return the call's store key (SPEC "Store key"): method, draw, role, run and address are not in it."""
+        digest = self._prefix.copy()
+        for message in call.messages:
+            digest.update(f"\x1e{message.role}\x1f{message.content}".encode("utf-8", "surrogatepass"))
+        digest.update(f"\x1e{call.sample}".encode())
+        return digest.digest()
+
+    def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
+        """Return one text per call, in order; equal calls are made once."""
+        keys = [self.key(call) for call in calls]
+        texts = self._shelf.get(keys)
+        missing = {key: call for key, call in zip(keys, calls, strict=True) if key not in texts}
+        self._counts.asked += len(calls)
+        self._counts.made += len(missing)
+        if missing:
+            self._shelf.put(zip(missing, self._model.generate(list(missing.values())), strict=True))
+            # Read back: when another job wrote the same key first, its text is the one that counts.
+            texts.update(self._shelf.get(list(missing)))
+        return [str(texts[key]) for key in keys]

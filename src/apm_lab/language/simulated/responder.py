@@ -1,0 +1,144 @@
+"""The simulated responder: answers any prompt in English, and follows a style instruction some of the time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from hashlib import blake2b
+
+from apm_lab.errors import ConfigError
+from apm_lab.language.protocols import GenerationCall
+from apm_lab.language.simulated.constants import constant, load_yaml, package_digest
+from apm_lab.maths.seeding import text_stream
+from apm_lab.records import Message
+
+__all__ = ["SimulatedResponder"]
+
+_WORD = re.compile(r"[^\W\d_]{4,}")
+_MIDPOINT = 5.5
+# What the responder understands of an instruction: words that name a principle.
+_NAMES = {
+    "persuasive": ("persuasive",),
+    "elaborate": ("elaborate",),
+    "casual": ("casual",),
+    "prescriptive": ("prescriptive",),
+    "gentle": ("gentle",),
+    "acknowledges_uncertainty": ("uncertainty",),
+    "emotionally_neutral": ("emotionally neutral",),
+    "assumes_no_prior_knowledge": ("prior knowledge",),
+    "collaborative": ("collaborative",),
+    "presents_multiple_perspectives": ("multiple perspectives",),
+}
+
+
+class SimulatedResponder:
+    """Writes answers as sentences: content, and per principle as many style sentences as the answer's level asks for.
+
+    The level of principle j (APM Table 8's mean and spread over prompts, plus this sample's noise) is
+    `base_j(prompt) + noise * eps_j`, cut at 1 and 10; an instruction, when it is complied with, moves its principle by
+    the shared shift first. A level's distance from 5.5 becomes that many sentences of the bank: the level is nowhere
+    but in the wording.
+
+    Args:
+        name: the preset's name, part of the identity.
+        compliance: probability that an answer follows its instruction, [0, 1].
+        noise: s.d. of one sample's level around the prompt's, in points.
+
+    """
+
+    engine = "simulated"
+    sampling = "{}"
+
+    def __init__(self, name: str, compliance: float, noise: float) -> None:
+        if not 0 <= compliance <= 1 or noise < 0:
+            raise ConfigError(
+                f"{name}: compliance={compliance} must lie in [0, 1] and noise={noise} must not be negative"
+            )
+        self._name, self._compliance, self._noise = name, compliance, noise
+
+    @property
+    def identity(self) -> str:
+        """Name, the two fitted numbers, and the digest of code and constants."""
+        digest = package_digest("responder.py", "phrases.yaml", "constants.yaml")
+        return f"{self._name}@{digest}:compliance={self._compliance}:noise={self._noise}"
+
+    def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
+        """Return one answer per call; equal calls give equal answers."""
+        return [self._answer(call) for call in calls]
+
+    def _answer(self, call: GenerationCall) -> str:
+        prompt = next(message.content for message in reversed(call.messages) if message.role == "user")
+        instruction = understood_instruction(call.messages)
+        random = text_stream(self._name, call.sample, *(f"{m.role}:{m.content}" for m in call.messages))
+        complies = random.random() < self._compliance
+        scale, shift, gauss = constant("saturation"), constant("shift")["value"], random.gauss
+        sentences = [random.choice(line).format(topic=_topic(prompt)) for line in _content()]
+        for principle, base in enumerate(base_levels(prompt)):
+            level = base + self._noise * gauss(0.0, 1.0)
+            if complies and instruction is not None and instruction[0] == principle:
+                level += shift * instruction[1]
+            distance = min(scale["high"], max(scale["low"], level)) - _MIDPOINT
+            count = int(abs(distance) + random.random())
+            sentences += random.sample(_bank()[2 * principle + (distance < 0)], count)
+        opening = sentences.pop(0)
+        random.shuffle(sentences)
+        return " ".join([opening, *sentences])
+
+
+def understood_instruction(messages: Sequence[Message]) -> tuple[int, int] | None:
+    """Return (principle, direction) of the style instruction in a system turn, or a user turn's first line; else None.
+
+    `placement=user` puts the instruction on a line of its own before the prompt.
+    """
+    for message in messages:
+        line = message.content.partition("\n\n")[0] if message.role == "user" else message.content
+        if message.role == "user" and line == message.content:
+            continue
+        lowered = line.lower()
+        for principle, names in enumerate(_NAMES.values()):
+            if any(name in lowered for name in names):
+                return principle, -1 if "avoid" in lowered else 1
+    return None
+
+
+@cache
+def _last_levels() -> dict[str, tuple[float, ...]]:
+    return {}
+
+
+def base_levels(prompt: str) -> tuple[float, ...]:
+    """Return the answer's usual level per principle for this prompt: drawn once per wording, the same for all presets.
+
+    Case and punctuation don't matter. The last few prompts are remembered, since all styles of a prompt follow closely.
+    """
+    memory = _last_levels()
+    levels = memory.get(prompt)
+    if levels is None:
+        words = " ".join(re.findall(r"\w+", prompt.lower()))
+        random = text_stream("base level", blake2b(words.encode(), digest_size=8).hexdigest())
+        table = constant("base")
+        levels = tuple(random.gauss(table[name]["mean"], table[name]["sd"]) for name in _NAMES)
+        if len(memory) > 64:
+            memory.clear()
+        memory[prompt] = levels
+    return levels
+
+
+def _topic(prompt: str) -> str:
+    """Return the prompt's longest word of plain letters, or "this": what the answer is about."""
+    return max(_WORD.findall(prompt[:400]), key=len, default="this").lower()
+
+
+@cache
+def _bank() -> tuple[tuple[str, ...], ...]:
+    phrases = load_yaml("phrases.yaml")
+    return tuple(tuple(phrases[name][side]) for name in _NAMES for side in ("follow", "avoid"))
+
+
+@cache
+def _content() -> tuple[tuple[str, ...], ...]:
+    """Return the choices for the opening and two content sentences."""
+    phrases = load_yaml("phrases.yaml")
+    half = len(phrases["content"]) // 2
+    return tuple(phrases["opening"]), tuple(phrases["content"][:half]), tuple(phrases["content"][half:])
