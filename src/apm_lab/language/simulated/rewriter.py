@@ -38,7 +38,7 @@ class SimulatedRewriter:
 
     def _rewrite(self, call: GenerationCall) -> str:
         instruction, neutral = call.messages[0].content, call.messages[-1].content
-        random = text_stream(self.identity, call.sample, instruction, neutral)
+        random = text_stream("simulated_rewriter", call.sample, instruction, neutral)
         draw = random.random
         used = [
             wording for wording, rate in zip(catalogue(), _rates(understood(instruction)), strict=True) if draw() < rate
