@@ -1,0 +1,137 @@
+"""Who computes a run: one process at a time, and a finished run is not computed again."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+__all__ = ["Claim", "claim_run"]
+
+_BEAT_S, _STALE_S = 10.0, 90.0
+
+
+@dataclass(slots=True)
+class Claim:
+    """The outcome of asking for a run: `ours` (compute it in `folder`), `done` (read it there) or `busy` (`owner` has it).
+
+    `resumed` says that an earlier process began it.
+    """
+
+    state: Literal["ours", "done", "busy"]
+    folder: Path
+    owner: str
+    resumed: bool = False
+    path: Path | None = None
+
+    def finish(self) -> None:
+        """Mark the run as done."""
+        self._write({"state": "done"})
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the claim's heartbeat going; leaving without `finish` frees it for the next process."""
+        stop = threading.Event()
+        beat = threading.Thread(target=self._beat, args=(stop,), daemon=True)
+        beat.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            beat.join()
+            if self.path is not None and _read(self.path).get("state") != "done":
+                self._write({"state": "interrupted"})
+
+    def _beat(self, stop: threading.Event) -> None:
+        while not stop.wait(_BEAT_S):
+            if self.path is not None:
+                os.utime(self.path)
+
+    def _write(self, change: dict[str, Any]) -> None:
+        if self.path is not None:
+            _replace(self.path, {**_read(self.path), **change})
+
+
+def claim_run(claims: Path, identity: str, new_folder: Path) -> Claim:
+    """Return who has the run `identity`; when nobody does, it is ours, in the folder of its earlier start if any.
+
+    The claim is a file created exclusively, with its owner; one whose owner is dead (same host) or silent for 90 s
+    (another host) is taken over. Looking and taking happen under one lock file, so two takers can't both succeed.
+    """
+    claims.mkdir(parents=True, exist_ok=True)
+    path = claims / identity
+    with _locked(claims / f"{identity}.lock"):
+        found = _read(path) if path.exists() else {}
+        folder = claims.parent / found["folder"] if found.get("folder") else new_folder
+        if found.get("state") == "done" and (folder / "manifest.json").is_file():
+            return Claim("done", folder, "")
+        if found.get("state") == "running" and _alive(found, path):
+            return Claim("busy", folder, f"process {found.get('pid')} on {found.get('host')}")
+        resumed = bool(found) and folder.is_dir()
+        folder = folder if resumed else new_folder
+        folder.mkdir(parents=True, exist_ok=True)
+        owner = {"state": "running", "pid": os.getpid(), "start": _start_of(os.getpid()), "host": socket.gethostname()}
+        _replace(path, {**owner, "folder": os.path.relpath(folder, claims.parent), "claimed": time.time()})
+    return Claim("ours", folder, "", resumed, path)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    import fcntl
+
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)  # let go by the kernel when the process dies
+        yield
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):  # a claim that can't be read is nobody's
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _replace(path: Path, content: dict[str, Any]) -> None:
+    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
+    draft.write_text(json.dumps(content))
+    draft.replace(path)
+
+
+def _alive(found: dict[str, Any], path: Path) -> bool:
+    if found.get("host") != socket.gethostname():
+        return time.time() - path.stat().st_mtime < _STALE_S
+    pid = found.get("pid")
+    return isinstance(pid, int) and _start_of(pid) is not None and _start_of(pid) == found.get("start")
+
+
+def _start_of(pid: int) -> str | None:
+    """Return when the process began, so that a reused number is not taken for it; None when there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        if Path("/proc/self").exists():
+            return None
+        return _asked(pid)
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else fields[19]
+
+
+def _asked(pid: int) -> str | None:
+    """Return "alive" where there is no /proc but the process answers a signal."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        pass
+    return "alive"

@@ -1,0 +1,174 @@
+"""The command line: verbs of our own, and Hydra for everything else."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from apm_lab.errors import ApmLabError, ConfigError, did_you_mean
+from apm_lab.experiment.config_folder import config_folder
+from apm_lab.experiment.help import help_page, options_page
+
+__all__ = ["main"]
+
+_raised: list[Exception] = []  # what the single job of this process raised
+_VALUE_FLAGS = ("--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code: 0, or 2 after one message about a mistake of the user's."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if "--help" in arguments or "-h" in arguments:
+            print(help_page(), end="")
+            return 0
+        if arguments and not arguments[0].startswith("-") and "=" not in arguments[0]:
+            return _verb(arguments[0], arguments[1:])
+        return _experiment(arguments)
+    except ApmLabError as fault:
+        if _debugging(arguments):
+            raise
+        print(f"error: {fault}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted; the same command continues", file=sys.stderr)
+        return 130
+
+
+def _debugging(arguments: Sequence[str]) -> bool:
+    return any(re.fullmatch(r"\+*debug=true", argument, re.IGNORECASE) for argument in arguments)
+
+
+def _verb(name: str, rest: Sequence[str]) -> int:
+    verbs: dict[str, Callable[[Sequence[str]], None]] = {"list": _list, "store": _store, "report": _report}
+    if name not in verbs:
+        raise ConfigError(f"'{name}' is neither a verb nor an override (key=value){did_you_mean(name, verbs)}")
+    verbs[name](rest)
+    return 0
+
+
+def _list(rest: Sequence[str]) -> None:
+    try:
+        print(options_page(rest[0] if rest else None), end="")
+    except KeyError:
+        groups = [folder.name for folder in config_folder().iterdir() if folder.is_dir()]
+        raise ConfigError(f"no config group '{rest[0]}'{did_you_mean(rest[0], groups)}") from None
+
+
+def _store(rest: Sequence[str]) -> None:
+    from apm_lab.data.store import Store
+
+    path = Path(rest[0] if rest else "outputs/store.sqlite")
+    if not path.is_file():
+        raise ConfigError(f"there is no store at {path}; give its path: python -m apm_lab store PATH")
+    store = Store(path)
+    print(f"{path}: {store.texts.count()} texts, {store.scores.count()} scores, {path.stat().st_size / 1e6:.1f} MB")
+
+
+def _report(rest: Sequence[str]) -> None:
+    from rich.console import Console
+
+    from apm_lab.report.stored import print_stored
+
+    if not rest:
+        raise ConfigError("report needs a run's folder: python -m apm_lab report outputs/personalization/DATE/TIME-ID")
+    print_stored(Console(), Path(rest[0]))
+
+
+def _experiment(arguments: list[str]) -> int:
+    """Hand over to Hydra, whose errors become one message."""
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with exit code 1
+    import hydra
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    from apm_lab.experiment import sweep
+
+    before = sys.argv
+    sys.argv = ["apm_lab", *forced(arguments)]
+    try:
+        hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(_job)()
+        if _raised:
+            raise _raised.pop()
+    except (HydraException, OmegaConfBaseException) as fault:
+        if _debugging(arguments) or isinstance(fault.__cause__, ApmLabError):
+            raise (fault.__cause__ if isinstance(fault.__cause__, ApmLabError) else fault) from None
+        raise ConfigError(_readable(fault)) from None
+    except SystemExit as leaving:  # argparse's own
+        return int(leaving.code or 0) if isinstance(leaving.code, int | None) else 2
+    finally:
+        sys.argv = before
+    return sweep.exit_code()
+
+
+def forced(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with `key=value` as `++key=value` where key is no config group.
+
+    So Hydra composes whatever is written, and our own check (types, nearest names, all faults at once) judges it.
+    """
+    groups = _groups(arguments)
+    result: list[str] = []
+    for place, argument in enumerate(arguments):
+        key = argument.partition("=")[0]
+        is_value = place > 0 and arguments[place - 1] in _VALUE_FLAGS
+        plain = re.fullmatch(r"[A-Za-z_][\w.]*", key) and "=" in argument and not is_value
+        ours = plain and key not in groups and not key.startswith("hydra.") and key != "hydra"
+        result.append(f"++{argument}" if ours else argument)
+    return result
+
+
+def _groups(arguments: Sequence[str]) -> set[str]:
+    """Return the config groups of the shipped folder, of `--config-dir`, and Hydra's own."""
+    folders = [config_folder()]
+    for place, argument in enumerate(arguments):
+        if argument in ("--config-dir", "-cd") and place + 1 < len(arguments):
+            folders.append(Path(arguments[place + 1]))
+        elif argument.startswith("--config-dir="):
+            folders.append(Path(argument.partition("=")[2]))
+    return {folder.name for base in folders if base.is_dir() for folder in base.iterdir() if folder.is_dir()}
+
+
+def _readable(fault: Exception) -> str:
+    """Return Hydra's message in one line, with the nearest option where one was not found."""
+    text = str(fault).strip()
+    missing = re.search(r"Could not find '([^']+)'", text)
+    if missing:
+        group, _, option = missing[1].rpartition("/")
+        found = re.search(r"Available options in '[^']*':(.*?)(?:\n\w|\nConfig search path|$)", text, re.DOTALL)
+        options = re.findall(r"[\w.-]+", found[1]) if found else []
+        return f"{group}={option}: no such option{did_you_mean(option, options)}"
+    return " ".join(text.split())
+
+
+def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
+    """Run one job of Hydra's and return its Delta."""
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+    from omegaconf import OmegaConf
+    from rich.console import Console
+
+    from apm_lab.experiment import sweep
+    from apm_lab.experiment.run import execute
+
+    context = HydraConfig.get()
+    files = {
+        "config.yaml": OmegaConf.to_yaml(config),
+        "hydra.yaml": OmegaConf.to_yaml(context),
+        "overrides.yaml": OmegaConf.to_yaml(context.overrides.task),
+    }
+    plain = OmegaConf.to_container(config, resolve=True)
+    overrides = list(context.overrides.task)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=120)  # a file or a pipe has no width of its own
+    if context.mode == RunMode.MULTIRUN:
+        return sweep.run_one(context, overrides, lambda: execute(plain, overrides, files, console), console)
+    try:
+        return execute(plain, overrides, files, console).figures.get("test/delta")
+    except Exception as fault:  # kept for `main`: Hydra would print lines of its own about it
+        _raised.append(fault)
+        return None

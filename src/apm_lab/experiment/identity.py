@@ -1,0 +1,52 @@
+"""A run is its content: the digest of its resolved config, its data and the source that computes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+__all__ = ["run_identity", "source_digest"]
+
+# What cannot change a figure.
+_NO_FIGURES = ("logger", "hydra", "outputs", "store", "debug", "plan", "experiment")
+_NO_TRAINER_FIGURES = ("progress_bar", "checkpoint_folder")
+
+
+def run_identity(config: Mapping[str, Any], data_digest: str) -> str:
+    """Return the 32-hex-digit identity of a run with this resolved config on this data."""
+    kept = {key: value for key, value in config.items() if key not in _NO_FIGURES}
+    kept["trainer"] = {key: value for key, value in kept["trainer"].items() if key not in _NO_TRAINER_FIGURES}
+    kept["dataset"] = {key: value for key, value in kept["dataset"].items() if key != "path"} | {"digest": data_digest}
+    sources = [source_digest(), *(source_digest(plugin) for plugin in config["plugins"])]
+    text = json.dumps([kept, sources], sort_keys=True, ensure_ascii=False, default=str)
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@cache
+def source_digest(package: str = "apm_lab") -> str:
+    """Return the digest of a package's Python and data files (its configuration apart: that is resolved already)."""
+    digest = blake2b(digest_size=16)
+    for name, file in _files(package):
+        digest.update(name.encode() + b"\x1f" + file.read_bytes() + b"\x1f")
+    return digest.hexdigest()
+
+
+def _files(package: str) -> Iterator[tuple[str, Path]]:
+    from importlib.util import find_spec
+
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return
+    origin = Path(spec.origin)
+    if not spec.submodule_search_locations:
+        yield origin.name, origin
+        return
+    root = origin.parent
+    for file in sorted(root.rglob("*")):
+        relative = file.relative_to(root)
+        if file.suffix in (".py", ".yaml", ".jsonl") and relative.parts[0] != "conf":
+            yield str(relative), file

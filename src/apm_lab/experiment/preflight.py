@@ -1,0 +1,51 @@
+"""Everything that can be known to be wrong before anything is paid for, all faults at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from apm_lab.data.pool import ATTRIBUTES, PRINCIPLES
+from apm_lab.errors import ConfigError
+from apm_lab.experiment.schema import faults
+
+__all__ = ["require_sound"]
+
+
+def require_sound(config: Mapping[str, Any]) -> None:
+    """Raise ConfigError naming every fault of a resolved config; return None when there is none."""
+    found = faults(config)
+    if not found:  # sums over values make sense only once every value has its type
+        found = list(_contradictions(config))
+    if found:
+        head = "1 fault" if len(found) == 1 else f"{len(found)} faults"
+        raise ConfigError(f"the configuration has {head}:\n" + "\n".join(f"  {fault}" for fault in found))
+
+
+def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
+    users, pool, mapping = config["users"], config["pool"], config["mapping"]
+    N = len(pool["attributes"]) if pool["attributes"] is not None else pool["size"] or len(ATTRIBUTES)
+    M = len(pool["principles"]) if pool["principles"] is not None else pool["size"] or len(PRINCIPLES)
+    for key, least in (("train", 0), ("test", 1), ("validation", 0), ("active", 1), ("turns", 1)):
+        if users[key] < least:
+            yield f"users.{key}={users[key]}: expected at least {least}"
+    if 1 <= N < users["active"]:
+        yield f"users.active={users['active']}: a user can't have more active attributes than the pool has, N={N}"
+    if mapping["draws"] < 1:
+        yield f"mapping.draws={mapping['draws']}: expected at least 1"
+    signed = mapping["kind"]["_target_"].endswith(".SignedPermutation")
+    if signed and N > M:
+        yield (
+            f"mapping=signed_permutation needs N <= M, the pool has N={N} attributes and M={M} principles; "
+            "shorten pool.attributes, or take mapping=gaussian"
+        )
+    if mapping["design"] == "antithetic" and mapping["draws"] % 2:
+        yield f"mapping.draws={mapping['draws']}: mapping.design=antithetic needs an even number"
+    if mapping["design"] == "latin" and not signed:
+        yield "mapping.design=latin is for mapping=signed_permutation; take independent or antithetic"
+    if mapping["design"] == "latin" and mapping["draws"] % (2 * max(N, M)):
+        yield f"mapping.draws={mapping['draws']}: mapping.design=latin needs a multiple of {2 * max(N, M)}"
+    path = config["dataset"]["path"]
+    if path is not None and not Path(path).is_file():
+        yield f"dataset.path={path}: there is no such file"

@@ -1,0 +1,112 @@
+"""Typed configuration: every key and value is checked against the signature of what it configures."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from apm_lab.errors import ConfigError, did_you_mean
+from apm_lab.experiment.signature import Parameter, read_signature
+
+__all__ = ["GROUPS", "INJECTED", "faults"]
+
+GROUPS = (
+    "study",
+    "model",
+    "generator",
+    "rewriter",
+    "judge",
+    "dataset",
+    "users",
+    "pool",
+    "mapping",
+    "method",
+    "router",
+    "trainer",
+    "logger",
+    "callbacks",
+)
+INJECTED = ("router", "trainer", "folder", "run_id", "config", "job_type", "name")
+"""Parameters that `build` hands over itself when a config does not name them."""
+_NAMES = {"int": int, "float": (int, float), "str": str, "bool": bool}
+_LISTS = ("list", "tuple", "Sequence")
+_ROOT = "apm_lab.experiment.settings.RootSettings"
+
+
+def faults(config: Mapping[str, Any]) -> list[str]:
+    """Return every fault of a resolved config (plain containers), each naming key, value and what was expected."""
+    plugins = tuple(config.get("plugins") or ())
+    values = {key: value for key, value in config.items() if key not in GROUPS}
+    found = list(_check_keys("", values, read_signature(_ROOT), GROUPS))
+    for group in GROUPS:
+        node = config.get(group)
+        if not isinstance(node, Mapping):
+            found.append(f"{group}: expected one of the group's options, found {node!r}")
+        else:
+            found += _check_node(group, node, plugins)
+    return found
+
+
+def _check_node(where: str, node: Mapping[str, Any], plugins: tuple[str, ...]) -> Iterator[str]:
+    target = node.get("_target_")
+    if not isinstance(target, str) or "." not in target:
+        yield f"{where}._target_: expected a dotted name, found {target!r}"
+        return
+    try:
+        parameters = read_signature(target, plugins)
+    except ConfigError as fault:
+        yield f"{where}: {fault}"
+        return
+    values = {key: value for key, value in node.items() if key != "_target_"}
+    yield from _check_keys(where, values, parameters)
+    for key, value in values.items():
+        if isinstance(value, Mapping) and "_target_" in value:
+            yield from _check_node(f"{where}.{key}", value, plugins)
+
+
+def _check_keys(
+    where: str, values: Mapping[str, Any], parameters: Mapping[str, Parameter] | None, others: tuple[str, ...] = ()
+) -> Iterator[str]:
+    if parameters is None:
+        return
+    prefix = f"{where}." if where else ""
+    for key, value in values.items():
+        if key not in parameters:
+            yield f"{prefix}{key}: no such key{did_you_mean(key, (*parameters, *others))}"
+        elif not _fits(value, parameters[key].annotation):
+            kind = ast.unparse(annotation) if (annotation := parameters[key].annotation) else "a value"
+            yield f"{prefix}{key}={value!r}: expected {kind}"
+    for name, parameter in parameters.items():
+        if parameter.required and name not in values and name not in INJECTED:
+            yield f"{prefix}{name}: missing; expected {ast.unparse(parameter.annotation) if parameter.annotation else 'a value'}"
+
+
+def _fits(value: Any, annotation: ast.expr | None) -> bool:  # noqa: ANN401 (a config value may be anything)
+    """Whether a plain config value can be what the annotation says; what this can't read is let pass."""
+    if annotation is None or (isinstance(value, Mapping) and "_target_" in value):
+        return True
+    if isinstance(annotation, ast.BinOp):  # X | Y
+        return _fits(value, annotation.left) or _fits(value, annotation.right)
+    if isinstance(annotation, ast.Constant):
+        return value is None if annotation.value is None else value == annotation.value
+    if isinstance(annotation, ast.Subscript):
+        return _fits_generic(value, annotation)
+    if isinstance(annotation, ast.Name) and annotation.id in _NAMES:
+        # True is an int to Python, but users=true is a mistake.
+        return isinstance(value, _NAMES[annotation.id]) and (annotation.id == "bool") == isinstance(value, bool)
+    if isinstance(annotation, ast.Name) and annotation.id in _LISTS:
+        return isinstance(value, list)
+    return not isinstance(value, str | int | float | list)  # an object: a nested node with a _target_, or null
+
+
+def _fits_generic(value: Any, annotation: ast.Subscript) -> bool:  # noqa: ANN401
+    name = ast.unparse(annotation.value)
+    inner = annotation.slice
+    if name == "Literal":
+        options = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+        return any(isinstance(option, ast.Constant) and value == option.value for option in options)
+    if name in _LISTS:
+        item = inner.elts[0] if isinstance(inner, ast.Tuple) else inner
+        return isinstance(value, list) and all(_fits(each, item) for each in value)
+    return True

@@ -1,0 +1,95 @@
+"""Config groups that are plain values: their keys and types, which the schema reads off these signatures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from apm_lab.language.protocols import ScoreModel
+from apm_lab.maths.mapping import MappingKind
+
+__all__ = [
+    "CallbackSettings",
+    "DatasetSettings",
+    "JudgeSettings",
+    "MappingSettings",
+    "PersonalizationSettings",
+    "PoolSettings",
+    "RootSettings",
+    "StoreSettings",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootSettings:
+    """The keys at the top of the configuration that are no group."""
+
+    seed: int = 0
+    outputs: str = "outputs"
+    store: StoreSettings
+    plugins: list[str]
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """Where generated and judged texts are kept."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonalizationSettings:
+    """`baseline_router`: the option of group `router` that is fitted beside every other router (null: none).
+
+    `bayes`: print the Bayes reader where the world has one.
+    """
+
+    baseline_router: str | None = "ngrams"
+    bayes: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSettings:
+    """Who judges, and how it is asked; see `judging.judge.Judge`."""
+
+    model: ScoreModel
+    score: Literal["sampled", "expected"] = "sampled"
+    direction: Literal["reflect", "dual", "both"] = "reflect"
+    retries: int = 2
+    allow_unhealthy: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetSettings:
+    """`path` of a JSON-lines file of prompts (null: the small set of this package)."""
+
+    path: str | None = None
+    noncommercial: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSettings:
+    """The first `size` attributes and principles of APM Table 6, or names of one's own."""
+
+    size: int | None = None
+    attributes: list[str] | None = None
+    principles: list[str] | None = None
+    placement: Literal["system", "user"] = "system"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappingSettings:
+    """How the hidden mapping is drawn; see `maths.mapping.draw_mappings` and `maths.preference.preferences`."""
+
+    kind: MappingKind
+    draws: int = 10
+    design: Literal["independent", "antithetic", "latin"] = "independent"
+    normalise: Literal["l2", "l1", "none"] = "l2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallbackSettings:
+    """`judging`: during training, answer held-out training users with the model and judge the answers."""
+
+    judging: bool = False

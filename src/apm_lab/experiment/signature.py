@@ -1,0 +1,104 @@
+"""What a `_target_` accepts, read from its source with `ast`: nothing is imported, so nothing can run."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from apm_lab.errors import ConfigError, did_you_mean
+
+__all__ = ["LIBRARIES", "Parameter", "read_signature"]
+
+LIBRARIES = ("apm_lab", "torch", "lightning", "torchmetrics", "transformers", "sklearn", "hydra_plugins")
+"""Packages that a `_target_` may name beside the plug-in packages of the config."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter: its annotation as an expression (None: not annotated) and whether it must be given."""
+
+    name: str
+    annotation: ast.expr | None
+    required: bool
+
+
+@cache
+def read_signature(target: str, plugins: tuple[str, ...] = ()) -> dict[str, Parameter] | None:
+    """Return the parameters of a class's `__init__`, a dataclass's fields or a function, by name.
+
+    None when it takes any keyword, or stands in a library that is not ours to read.
+
+    Raises:
+        ConfigError: a package that may not be named, that is not installed, or that has no such name; three messages.
+
+    """
+    module_name, _, name = target.rpartition(".")
+    package = target.partition(".")[0]
+    allowed = (*LIBRARIES, *plugins)
+    if package not in allowed:
+        raise ConfigError(
+            f"_target_ {target} is refused: package '{package}' is neither apm_lab nor a plug-in; "
+            f"allow it with plugins=[{package}]"
+        )
+    if package in LIBRARIES[1:]:
+        return None
+    file = _source_file(module_name, target)
+    tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return _parameters(node, skip=0)
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return _class_parameters(node)
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    raise ConfigError(
+        f"_target_ {target}: module {module_name} has no class or function '{name}'{did_you_mean(name, names)}"
+    )
+
+
+def _source_file(module: str, target: str) -> Path:
+    """Return the module's file, found on the import path without importing even its package."""
+    parts = module.split(".")
+    for entry in sys.path:
+        base = Path(entry or ".").joinpath(*parts)
+        for file in (base.with_suffix(".py"), base / "__init__.py"):
+            if file.is_file():
+                return file
+    root = Path(__file__).resolve().parents[2]  # an editable install is not on the path as a folder
+    file = root.joinpath(*parts).with_suffix(".py")
+    if file.is_file():
+        return file
+    top = any(Path(entry or ".", parts[0]).exists() for entry in (*sys.path, str(root)))
+    if top:
+        raise ConfigError(f"_target_ {target}: package '{parts[0]}' has no module '{module}'")
+    raise ConfigError(f"_target_ {target}: package '{parts[0]}' is not installed here")
+
+
+def _class_parameters(node: ast.ClassDef) -> dict[str, Parameter] | None:
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+            return _parameters(item, skip=1)
+    if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
+        fields = [item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]
+        return {
+            field.target.id: Parameter(field.target.id, field.annotation, field.value is None)
+            for field in fields
+            if isinstance(field.target, ast.Name)
+        }
+    return {} if not node.bases else None  # what an inherited __init__ takes is not written here
+
+
+def _parameters(node: ast.FunctionDef, skip: int) -> dict[str, Parameter] | None:
+    if node.args.kwarg is not None:
+        return None
+    positional = [*node.args.posonlyargs, *node.args.args][skip:]
+    with_default = len(node.args.defaults)
+    parameters = {
+        arg.arg: Parameter(arg.arg, arg.annotation, place < len(positional) - with_default)
+        for place, arg in enumerate(positional)
+    }
+    for arg, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+        parameters[arg.arg] = Parameter(arg.arg, arg.annotation, default is None)
+    return parameters

@@ -1,0 +1,1 @@
+"""The studies, each read top to bottom like its paper."""

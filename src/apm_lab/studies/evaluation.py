@@ -1,0 +1,158 @@
+"""One mapping draw of the APM benchmark: preferences, ratings, the method, and the arms it is held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apm_lab.maths.labels import mean_ratings
+from apm_lab.maths.preference import preferences, ratings
+from apm_lab.maths.seeding import derived_seed, stream
+from apm_lab.methods.protocols import Method, PrivilegedMethod
+from apm_lab.methods.routing_oracle import RoutingOracle, best_styles
+from apm_lab.methods.views import PrivilegedView, TestView, TrainView, ValidationView
+from apm_lab.records import Response, Style
+from apm_lab.studies.arms import ArmDraw, judge_arm
+from apm_lab.studies.world import TestSide, TrainSide, seen_by
+
+__all__ = ["BAYES", "CONSTANT", "CONTROLS", "ORACLE", "SHUFFLED", "TWIN", "Evaluation", "HistoryReader"]
+
+ORACLE, TWIN, SHUFFLED, RANDOM, CONSTANT, BAYES = (
+    "routing_oracle",
+    "nonpersonalized",
+    "shuffled",
+    "random_style",
+    "constant_style",
+    "bayes",
+)
+CONTROLS = (TWIN, SHUFFLED, RANDOM)
+"""The arms whose Delta must be zero, else the run is void (SPEC 1, "Control arms")."""
+
+
+class HistoryReader(Protocol):
+    """Tells attributes from histories knowing how they were written: a ceiling that no method can pass."""
+
+    def posterior(self, histories: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+        """Return P(class | history) (U, 2N); class 2 i: attribute i shown, 2 i + 1: its opposite."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The built world and what is evaluated on it. Hidden things live here, and no view reaches it.
+
+    `mappings` (D, M, N) and the test users' `weights` (D, U, M), their preferences. `train`, `validation` and
+    `validation_answers` are None where nothing is learnt, nobody is held out, or no judged answers are wanted.
+    """
+
+    method: Method | PrivilegedMethod
+    method_name: str
+    references: Mapping[str, Method]
+    reader: HistoryReader | None
+    mappings: NDArray[np.float64]
+    normalise: str
+    weights: NDArray[np.float64]
+    test: TestSide
+    train: TrainSide | None
+    validation: TrainSide | None
+    validation_answers: TestSide | None
+    seed: int
+    log: Callable[[str, dict[str, float]], None] | None = None
+
+    def evaluate(self, draw: int) -> dict[str, ArmDraw]:
+        """Return every arm's outcome under one mapping."""
+        weights = self.weights[draw]
+        answers = self._answers(draw)
+        arms = {name: judge_arm(self.test, weights, given) for name, given in answers.items()}
+        if self.method_name != TWIN:
+            others = weights[stream(self.seed, "shuffled", draw).permutation(len(weights))]
+            arms[SHUFFLED] = judge_arm(self.test, others, answers[self.method_name])
+        return arms
+
+    def _answers(self, draw: int) -> dict[str, Sequence[Response]]:
+        """Return the responses of the method, its references, and the arms that read nothing."""
+        users = len(self.test.users)
+        privileged = PrivilegedView(self.weights[draw].copy(), derived_seed(self.seed, "oracle", draw))
+        answers: dict[str, Sequence[Response]] = {}
+        if isinstance(self.method, PrivilegedMethod):
+            answers[self.method_name] = self.method.respond_knowing(privileged)
+        else:
+            for name, method in {self.method_name: self.method, **self.references}.items():
+                if self.train is not None:
+                    method.fit(self.train_view(draw, self.train, name))
+                answers[name] = method.respond(self.test_view(draw))
+        answers.setdefault(TWIN, [Response(sample=1)] * users)
+        answers.setdefault(ORACLE, RoutingOracle().respond_knowing(privileged))
+        at_random = stream(self.seed, "random style", draw).integers(self.test.pool.styles, size=users)
+        answers[RANDOM] = [Response(style=Style.of(index)) for index in at_random.tolist()]
+        if self.train is not None:
+            answers[CONSTANT] = [Response(style=self._best_constant(draw, self.train))] * users
+        if self.reader is not None:
+            answers[BAYES] = self._read(draw, self.reader)
+        return answers
+
+    def train_view(self, draw: int, side: TrainSide, name: str) -> TrainView:
+        """Return what `fit` may see. Ratings are computed here and now; nothing in the view refers back."""
+        values, known = self._ratings(draw, side)
+        return TrainView(
+            side.histories,
+            values,
+            known,
+            side.candidates,
+            self.test.pool.principles,
+            self._validation_view(draw),
+            derived_seed(self.seed, "method", draw),
+            None if self.log is None else partial(self.log, f"{name}/draw{draw}"),
+        )
+
+    def test_view(self, draw: int) -> TestView:
+        """Return what `respond` may see: histories, queries and a handle that generates."""
+        side, seed = self.test, derived_seed(self.seed, "method", draw)
+        return TestView(side.histories, side.queries, side.responses, side.pool.principles, seed)
+
+    def _ratings(self, draw: int, side: TrainSide) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the simulated users' ratings (U, T, S) of their candidates, with the mask."""
+        weights = self._weights(draw, side)
+        return ratings(weights, *seen_by(side, weights))
+
+    def _weights(self, draw: int, side: TrainSide) -> NDArray[np.float64]:
+        weights: NDArray[np.float64] = preferences(self.mappings[draw], side.users.attributes, self.normalise)[0]
+        return weights
+
+    def _validation_view(self, draw: int) -> ValidationView | None:
+        if self.validation is None:
+            return None
+        judged = None
+        if self.validation_answers is not None:
+            weights, people = self._weights(draw, self.validation), len(self.validation.users)
+            columns = [
+                judge_arm(self.validation_answers, weights, [Response(style=Style.of(index))] * people)
+                for index in range(self.test.pool.styles)
+            ]
+            judged = (
+                np.stack([column.difference for column in columns], axis=1),
+                np.stack([column.known for column in columns], axis=1),
+            )
+        return ValidationView(self.validation.histories, *self._ratings(draw, self.validation), judged)
+
+    def _best_constant(self, draw: int, side: TrainSide) -> Style:
+        """Return the one style that training users rate best on average."""
+        rated, known = mean_ratings(*self._ratings(draw, side))
+        total = np.where(known, rated, 0.0).sum(axis=0)
+        count = known.sum(axis=0)
+        mean = np.divide(total, count, out=np.full(total.shape, -np.inf), where=count > 0)
+        return Style.of(int(mean.argmax()))
+
+    def _read(self, draw: int, reader: HistoryReader) -> list[Response]:
+        """Return the top style of the likeliest attribute under the true mapping: the best a reader of histories can do."""
+        likeliest = reader.posterior(self.test.histories).argmax(axis=1)
+        size = self.mappings.shape[2]
+        classes = np.zeros((2 * size, size))
+        classes[0::2], classes[1::2] = np.eye(size), -np.eye(size)
+        best = best_styles(preferences(self.mappings[draw], classes, self.normalise)[0])
+        return [Response(style=Style.of(index)) for index in best.argmax(axis=1)[likeliest].tolist()]

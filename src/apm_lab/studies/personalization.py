@@ -1,0 +1,168 @@
+"""The APM benchmark: whether a method can infer a user's hidden style preferences from history alone.
+
+Reads top to bottom like the paper: users and texts (built once), then per mapping draw preferences, ratings, the
+method, and the arms it is held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apm_lab.data.pool import Pool
+from apm_lab.data.prompts import PromptPools
+from apm_lab.data.users import Users, make_users
+from apm_lab.errors import ConfigError
+from apm_lab.judging.health import Health, measure_health, require_health
+from apm_lab.judging.judge import Judge
+from apm_lab.language.recall import StoredTexts
+from apm_lab.maths.mapping import Mappings
+from apm_lab.maths.preference import preferences
+from apm_lab.methods.nonpersonalized import NonPersonalized
+from apm_lab.methods.protocols import Method, PrivilegedMethod
+from apm_lab.records import Style
+from apm_lab.studies.arms import ArmDraw
+from apm_lab.studies.evaluation import Evaluation, HistoryReader
+from apm_lab.studies.world import Progress, TestSide, TrainSide, needed_entries
+
+__all__ = ["Parts", "Personalization", "PersonalizationDraws", "UserSettings"]
+
+
+class Parts(Protocol):
+    """Where finished draws are kept, so that an interrupted run continues with the next one."""
+
+    def load(self, draw: int) -> dict[str, ArmDraw] | None:
+        """Return the arms of a finished draw, or None."""
+        ...
+
+    def save(self, draw: int, arms: Mapping[str, ArmDraw]) -> None:
+        """Keep the arms of a finished draw; all of them or none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserSettings:
+    """How many users of each split, and what they are like: `active` is k, `turns` is T."""
+
+    train: int = 1000
+    test: int = 500
+    validation: int = 100
+    active: int = 1
+    turns: int = 2
+    balance: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalizationDraws:
+    """Everything the tables are made of: per draw and arm one `ArmDraw`, and the blocks the draws fall into."""
+
+    method: str
+    arms: list[dict[str, ArmDraw]]
+    blocks: NDArray[np.int64]
+    user_ids: tuple[str, ...]
+    health: Health
+    styles: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Personalization:
+    """One evaluation of one method.
+
+    `method_name` names it in tables. `references` are further methods fitted beside it on the same views (a simple
+    router, say). `reader` gives the `bayes` arm where the world has one. `judged_validation` asks for judged answers of
+    held-out training users. `log` takes a name and training figures.
+    """
+
+    pool: Pool
+    users: UserSettings
+    prompts: PromptPools
+    mappings: Mappings
+    normalise: str
+    rewriter: StoredTexts
+    generator: StoredTexts
+    model: StoredTexts
+    judge: Judge
+    method: Method | PrivilegedMethod
+    method_name: str
+    seed: int
+    references: Mapping[str, Method] = field(default_factory=dict)
+    reader: HistoryReader | None = None
+    allow_unhealthy: bool = False
+    judged_validation: bool = False
+    log: Callable[[str, dict[str, float]], None] | None = None
+
+    def run(self, progress: Progress, parts: Parts) -> PersonalizationDraws:
+        """Return the outcome of every draw; finished ones are taken from `parts`."""
+        if self.users.test < 1:
+            raise ConfigError(f"users.test={self.users.test}: there is nobody to evaluate on; expected at least 1")
+        health = measure_health(self.judge)
+        require_health(health, self.allow_unhealthy)
+        finished = [parts.load(draw) for draw in range(len(self.mappings.matrices))]
+        test = self._people("test", self.users.test)
+        if None in finished:
+            evaluation = self._build(test, progress)
+            for draw, done in enumerate(finished):
+                if done is None:
+                    finished[draw] = evaluation.evaluate(draw)
+                    parts.save(draw, finished[draw] or {})
+                progress("mapping draws", draw + 1, len(finished))
+        arms = [done for done in finished if done is not None]
+        names = tuple(self.pool.style_name(Style.of(index)) for index in range(self.pool.styles))
+        return PersonalizationDraws(self.method_name, arms, self.mappings.blocks, test.ids, health, names)
+
+    def _build(self, test: Users, progress: Progress) -> Evaluation:
+        """Generate and judge what the method needs; what trains nothing needs no training users."""
+        learns = isinstance(self.method, Method) and not isinstance(self.method, NonPersonalized)
+        if learns and self.users.train < 1:
+            raise ConfigError(f"users.train={self.users.train}: {self.method_name} learns; expected at least 1")
+        held_out = self._people("validation", self.users.validation)
+        sides = [
+            self._train_side(people, progress) if learns and len(people) else None
+            for people in (self._people("train", self.users.train), held_out)
+        ]
+        side = self._test_side(test, progress)
+        answers = None
+        if self.judged_validation and sides[1] is not None:
+            # The same texts as their history: a rewritten prompt is one call, whoever asks for it.
+            asking = replace(held_out, queries=tuple(neutral[0] for neutral in held_out.neutral))
+            answers = self._test_side(asking, progress)
+        matrices = self.mappings.matrices
+        weights = preferences(matrices, test.attributes, self.normalise)
+        return Evaluation(
+            self.method,
+            self.method_name,
+            self.references,
+            self.reader,
+            matrices,
+            self.normalise,
+            weights,
+            side,
+            sides[0],
+            sides[1],
+            answers,
+            self.seed,
+            self.log,
+        )
+
+    def _train_side(self, users: Users, progress: Progress) -> TrainSide:
+        needed = needed_entries(preferences(self.mappings.matrices, users.attributes, self.normalise))
+        return TrainSide.build(users, self.pool, self.rewriter, self.generator, self.judge, needed, progress)
+
+    def _test_side(self, users: Users, progress: Progress) -> TestSide:
+        return TestSide(users, self.pool, self.rewriter, self.model, self.judge, progress)
+
+    def _people(self, split: str, count: int) -> Users:
+        return make_users(
+            split,
+            count,
+            attributes=len(self.pool.attributes),
+            active=self.users.active,
+            turns=self.users.turns,
+            balance=self.users.balance,
+            pools=self.prompts,
+            seed=self.seed,
+        )

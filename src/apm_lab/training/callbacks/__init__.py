@@ -1,0 +1,1 @@
+"""Lightning callbacks that score held-out training users while a router trains."""

@@ -1,0 +1,54 @@
+"""What must never reach a tracker or a log line, and whether W&B has what it needs to go online."""
+
+from __future__ import annotations
+
+import netrc
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+__all__ = ["key_configured", "without_key", "without_secrets"]
+
+_SECRET = re.compile(
+    r"(api|access|private|secret)_?key|password|passwd|secret|credential|authorization|(^|_)token$", re.IGNORECASE
+)
+
+
+def without_secrets(config: Mapping[str, object]) -> dict[str, object]:
+    """Return `config` with every entry whose name looks like a secret's replaced by `***`, at any depth.
+
+    Entries that are None stay: they say that nothing was set.
+    """
+
+    def clean(value: object) -> object:
+        if isinstance(value, Mapping):
+            return without_secrets(value)
+        return [clean(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    return {
+        str(name): "***" if _SECRET.search(str(name)) and value is not None else clean(value)
+        for name, value in config.items()
+    }
+
+
+def without_key(text: str) -> str:
+    """Return `text` with the value of WANDB_API_KEY, where it is set, replaced by `***`."""
+    key = os.environ.get("WANDB_API_KEY")
+    return text.replace(key, "***") if key else text
+
+
+def key_configured() -> bool:
+    """Say whether W&B would find a key for its server (WANDB_API_KEY or netrc); the network is not tried."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    host = urlsplit(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").netloc
+    files = [os.environ["NETRC"]] if os.environ.get("NETRC") else ["~/.netrc", "~/_netrc"]
+    for file in files:
+        try:
+            if netrc.netrc(Path(file).expanduser()).authenticators(host):
+                return True
+        except (OSError, netrc.NetrcParseError):
+            continue
+    return False

@@ -1,0 +1,91 @@
+"""A room in which a training run can't change what its caller sees: generators, threads, flags, log levels."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+import torch
+
+__all__ = ["isolated"]
+
+_CHATTY = ("lightning.pytorch", "lightning.fabric", "lightning", "transformers")
+
+_EXPECTED_WARNINGS = (
+    # Histories are token ids in memory: a worker process would cost more than it saves.
+    r".*does not have many workers.*",
+    # What trains where is the trainer's config, and printed with it.
+    r".*GPU available but not used.*",
+    # Lightning's use of a torch class that is on its way out.
+    r".*LeafSpec.* is deprecated.*",
+    # Continuing an interrupted fit writes where it wrote before.
+    r".*Checkpoint directory .* exists and is not empty.*",
+)
+
+
+@contextmanager
+def isolated(*, seed: int, threads: int, cuda: bool = False) -> Iterator[None]:
+    """Seed torch and set its threads inside; on leaving, restore all that a fit or a library under it may change.
+
+    Restored: the generators of torch (CUDA's too with `cuda`), NumPy and `random`, the number of torch threads,
+    deterministic and cuDNN flags, CUBLAS_WORKSPACE_CONFIG, and the levels of chatty loggers.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(_generators(seed, cuda))
+        stack.enter_context(_torch_flags())
+        stack.enter_context(_quiet())
+        torch.set_num_threads(threads)
+        yield
+
+
+@contextmanager
+def _generators(seed: int, cuda: bool) -> Iterator[None]:
+    state, legacy = random.getstate(), np.random.get_state()
+    devices = list(range(torch.cuda.device_count())) if cuda else []
+    try:
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        random.setstate(state)
+        np.random.set_state(legacy)
+
+
+@contextmanager
+def _torch_flags() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    cudnn = torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark
+    workspace = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+        torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = cudnn
+        if workspace is None:
+            os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
+        else:
+            os.environ["CUBLAS_WORKSPACE_CONFIG"] = workspace
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    loggers = [logging.getLogger(name) for name in _CHATTY]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            for message in _EXPECTED_WARNINGS:
+                warnings.filterwarnings("ignore", message=message)
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

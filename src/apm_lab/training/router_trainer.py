@@ -1,0 +1,118 @@
+"""One fit of a router module by Lightning, without a trace beside what was asked for."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+from apm_lab.maths.seeding import derived_seed
+from apm_lab.training.callbacks.judging import JudgingCallback
+from apm_lab.training.callbacks.scoring import ScoringCallback
+from apm_lab.training.history_datamodule import HistoryDataModule
+from apm_lab.training.router_module import RouterModule
+from apm_lab.training.tracker_logger import TrackerLogger
+from apm_lab.training.trainer_settings import TrainerSettings
+from apm_lab.training.validation_set import ValidationSet
+
+__all__ = ["train_router"]
+
+
+class _EpochSeed(Callback):
+    """Seeds dropout anew every epoch, so that a fit continued from an epoch's end goes on bit for bit."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        torch.manual_seed(derived_seed(self._seed, "dropout", trainer.current_epoch, trainer.global_rank))
+
+
+class _Sink:
+    """A tracker of one function: `log({..., "step": step})`."""
+
+    def __init__(self, log: Callable[[dict[str, float]], None]) -> None:
+        self._log = log
+
+    def log(self, metrics: dict[str, float], step: int | None = None) -> None:
+        self._log(metrics if step is None else {**metrics, "step": float(step)})
+
+
+def train_router(
+    module: RouterModule,
+    data: HistoryDataModule,
+    *,
+    settings: TrainerSettings,
+    epochs: int,
+    accumulate: int,
+    seed: int,
+    identity: str,
+    validation: ValidationSet | None = None,
+    log: Callable[[dict[str, float]], None] | None = None,
+) -> None:
+    """Train `module` in place; call it inside `isolation.isolated`.
+
+    With a checkpoint folder, the state after every epoch is kept under `identity` until the fit is done, and a fit of
+    the same identity that was interrupted goes on from there.
+    """
+    callbacks: list[Callback] = [_EpochSeed(seed)]
+    if validation is not None:
+        callbacks.append(ScoringCallback(validation))
+        if validation.respond is not None:
+            callbacks.append(JudgingCallback(validation.respond))
+    folder = None if settings.checkpoint_folder is None else Path(settings.checkpoint_folder) / identity
+    if folder is not None:
+        callbacks.append(
+            ModelCheckpoint(dirpath=folder, filename="last", every_n_epochs=1, enable_version_counter=False)
+        )
+    with tempfile.TemporaryDirectory() as scratch:  # processes that are spawned hand their weights back through it
+        trainer = Trainer(
+            max_epochs=epochs,
+            accumulate_grad_batches=accumulate,
+            callbacks=callbacks,
+            logger=False if log is None else TrackerLogger(_Sink(log)),
+            limit_val_batches=0 if validation is None else None,
+            enable_checkpointing=folder is not None,
+            default_root_dir=scratch,
+            **_trainer_arguments(settings),
+        )
+        resumed = None if folder is None else _intact(folder / "last.ckpt")
+        trainer.fit(module, datamodule=data, ckpt_path=resumed, weights_only=True if resumed else None)
+    if folder is not None and trainer.is_global_zero:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _trainer_arguments(settings: TrainerSettings) -> dict[str, Any]:
+    return {
+        "accelerator": settings.accelerator,
+        "devices": settings.devices,
+        "num_nodes": settings.num_nodes,
+        "strategy": settings.resolved_strategy,
+        "precision": settings.precision,
+        "deterministic": settings.deterministic,
+        "gradient_clip_val": settings.gradient_clip,
+        "enable_progress_bar": settings.progress_bar,
+        "enable_model_summary": False,
+        "num_sanity_val_steps": 0,
+        "use_distributed_sampler": False,  # LengthBucketSampler shards whole batches itself
+        "log_every_n_steps": 1,
+    }
+
+
+def _intact(path: Path) -> Path | None:
+    """Return `path` when it holds a whole trainer state; one that was cut off while being written is removed."""
+    if not path.exists():
+        return None
+    try:
+        torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError):
+        path.unlink()
+        return None
+    return path
