@@ -93,7 +93,8 @@ def show(name: str, compliance: float, noise: float, prompts: list[str]) -> Cell
     cell = oracle(name, compliance, noise, prompts)
     within = abs(cell.win_loss - win_loss) <= sd_win_loss and abs(cell.delta - delta) <= sd_delta
     print(
-        f"{name}: compliance={compliance} noise={noise}  W/L {cell.win_loss:.2f} (published {win_loss} +- {sd_win_loss})"
+        f"{name}: compliance={compliance} noise={noise}"
+        f"  W/L {cell.win_loss:.2f} (published {win_loss} +- {sd_win_loss})"
         f"  Delta {cell.delta:+.2f} (published {delta:+.2f} +- {sd_delta})  ties {cell.ties:.2f}  "
         f"{'within its printed s.d.' if within else 'OUTSIDE its printed s.d.'}"
     )

@@ -93,7 +93,7 @@ class Pool:
         return name if style.direction > 0 else f"avoid {name}"
 
     def rewriting_messages(self, attributes: Sequence[int], neutral: str) -> tuple[Message, ...]:
-        """Return the chat that asks the rewriter for `neutral` in the voice of a user with this attribute vector (N,)."""
+        """Return the chat that asks the rewriter for `neutral` in the voice of a user with these attributes (N,)."""
         signed = zip(attributes, self.attributes, strict=True)
         traits = " ".join(f"[{'' if sign > 0 else 'not '}{name}]" for sign, name in signed if sign)
         instruction = (

@@ -72,7 +72,7 @@ def split_prompts(prompts: list[Prompt], turns: int, seed: int) -> PromptPools:
     if min(len(train), len(history)) < turns or len(query) < 1:
         raise DataError(
             f"{len(prompts)} prompts make pools of {len(train)}, {len(history)} and {len(query)}: too few for "
-            f"users.turns={turns} different history prompts and a query per user; give a longer file with dataset.path=..."
+            f"users.turns={turns} different history prompts and a query per user; dataset.path=... takes a longer file"
         )
     return PromptPools(*(tuple(prompts[i] for i in part) for part in (train, history, query)))
 

@@ -46,8 +46,7 @@ def read_data(config: Mapping[str, Any]) -> Data:
 def make(node: Mapping[str, Any], plugins: tuple[str, ...], **given: object) -> Any:  # noqa: ANN401
     """Return the object that a config node describes, nested nodes first; of `given`, what its signature names goes in.
 
-    Raises:
-        ConfigError: also where a class refuses its values.
+    Raises ConfigError, also where a class refuses its values.
     """
     target = node["_target_"]
     parameters = read_signature(target, plugins)  # refuses what may not be imported

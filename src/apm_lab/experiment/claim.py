@@ -20,7 +20,7 @@ _BEAT_S, _STALE_S = 10.0, 90.0
 
 @dataclass(slots=True)
 class Claim:
-    """The outcome of asking for a run: `ours` (compute it in `folder`), `done` (read it there) or `busy` (`owner` has it).
+    """The answer to asking for a run: `ours` (compute it in `folder`), `done` (read it there), `busy` (`owner` has it).
 
     `resumed` says that an earlier process began it.
     """
@@ -113,7 +113,7 @@ def _alive(found: dict[str, Any], path: Path) -> bool:
 
 
 def _start_of(pid: int) -> str | None:
-    """Return when the process began, so that a reused number is not taken for it; None when there is no such process."""
+    """Return when the process began, so that a reused number is told apart; None when there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:

@@ -160,7 +160,7 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
         "hydra.yaml": OmegaConf.to_yaml(context),
         "overrides.yaml": OmegaConf.to_yaml(context.overrides.task),
     }
-    plain = OmegaConf.to_container(config, resolve=True)
+    plain: Any = OmegaConf.to_container(config, resolve=True)
     overrides = list(context.overrides.task)
     console = Console()
     if not console.is_terminal:

@@ -29,7 +29,7 @@ from apm_lab.language.recall import CallCounts
 from apm_lab.report.personalization import Summary, results_columns, summarise, users_columns
 from apm_lab.report.table import print_summary
 from apm_lab.studies.personalization import Personalization, PersonalizationDraws
-from apm_lab.training.trackers import CsvTracker, Trackers, WandbTracker
+from apm_lab.training.trackers import Cell, CsvTracker, Trackers, WandbTracker
 
 __all__ = ["Outcome", "execute"]
 
@@ -158,7 +158,7 @@ def _headline(summary: Summary) -> dict[str, float]:
 
 def _report(trackers: Trackers, summary: Summary, figures: dict[str, float]) -> None:
     trackers.summary(dict(figures))
-    rows = [
+    rows: list[list[Cell]] = [
         [arm.name, *arm.spread("delta"), *arm.spread("win_loss"), arm.win_rate.estimate, arm.accuracy, arm.n]
         for arm in summary.arms.values()
     ]

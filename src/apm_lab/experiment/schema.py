@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -29,7 +30,7 @@ GROUPS = (
 )
 INJECTED = ("router", "trainer", "folder", "run_id", "config", "job_type", "name")
 """Parameters that `build` hands over itself when a config does not name them."""
-_NAMES = {"int": int, "float": (int, float), "str": str, "bool": bool}
+_NAMES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
 _LISTS = ("list", "tuple", "Sequence")
 _ROOT = "apm_lab.experiment.settings.RootSettings"
 
@@ -75,11 +76,19 @@ def _check_keys(
         if key not in parameters:
             yield f"{prefix}{key}: no such key{did_you_mean(key, (*parameters, *others))}"
         elif not _fits(value, parameters[key].annotation):
-            kind = ast.unparse(annotation) if (annotation := parameters[key].annotation) else "a value"
-            yield f"{prefix}{key}={value!r}: expected {kind}"
+            yield f"{prefix}{key}={value!r}: expected {_kind(parameters[key])}"
     for name, parameter in parameters.items():
         if parameter.required and name not in values and name not in INJECTED:
-            yield f"{prefix}{name}: missing; expected {ast.unparse(parameter.annotation) if parameter.annotation else 'a value'}"
+            yield f"{prefix}{name}: missing; expected {_kind(parameter)}"
+
+
+def _kind(parameter: Parameter) -> str:
+    """Return the annotation as a user reads it: `Literal['a', 'b']` is "a or b"."""
+    if parameter.annotation is None:
+        return "a value"
+    text = ast.unparse(parameter.annotation)
+    options = re.sub(r"Literal\[([^\]]*)\]", lambda found: found[1].replace("'", "").replace(", ", " or "), text)
+    return options.replace(" | None", " or null").replace(" | ", " or ")
 
 
 def _fits(value: Any, annotation: ast.expr | None) -> bool:  # noqa: ANN401 (a config value may be anything)

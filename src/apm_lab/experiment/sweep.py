@@ -43,7 +43,8 @@ def run_one(
         (folder / "traceback.txt").write_text(traceback.format_exc())
         console.print(f"job {context.job.num} failed: {message}", style="red", markup=False, soft_wrap=True)
     (folder / "job.json").write_text(json.dumps(record, indent=2))
-    return record.get("figures", {}).get("test/delta")
+    delta: float | None = record.get("figures", {}).get("test/delta")
+    return delta
 
 
 def exit_code() -> int:

@@ -1,4 +1,4 @@
-"""Judge health: can this judge tell a style from its opposite, on texts that nobody's model wrote?"""
+"""Judge health: whether a judge can tell a style from its opposite, on texts that no model of ours wrote."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEAST_MEAN_AUC, LEAST_AUC, MOST_PEARSON = 0.85, 0.65, -0.3
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """AUC per principle (follow texts rated above avoid texts), pooled Pearson(s+, s-), and what could not be checked."""
+    """AUC per principle (follow texts rated above avoid texts), pooled Pearson(s+, s-), and what was not checked."""
 
     auc: dict[str, float]
     pearson: float | None

@@ -72,7 +72,7 @@ class Judge:
         else:
             both = follow_known & avoid_known
             sides, known = [np.where(both, (follow + avoid) / 2, 0)] * 2, [both] * 2
-        mask = np.stack(known, axis=1) & needed
+        mask: NDArray[np.bool_] = np.stack(known, axis=1) & needed
         return np.where(mask, np.stack(sides, axis=1), 0).astype(np.float32), mask
 
     def ratings(self, texts: Sequence[str], principle: int) -> tuple[Scores, Scores]:
@@ -84,10 +84,10 @@ class Judge:
 
     def _wanted(self, needed: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which s+ and which s- questions the needed entries (n, 2, M) come down to, (n, M) each."""
-        either = needed.any(axis=1)
-        if self._direction == "reflect":
-            return either, np.zeros_like(either)
-        return (either, either) if self._direction == "both" else (needed[:, 0], needed[:, 1])
+        if self._direction == "dual":
+            return needed[:, 0], needed[:, 1]
+        either = needed[:, 0] | needed[:, 1]
+        return either, either if self._direction == "both" else np.zeros_like(either)
 
     def _ask(self, texts: Sequence[str], wanted: NDArray[np.bool_], side: int) -> Scores:
         """Return the raw ratings (n, M) of one kind of question, from the shelf or else from the model."""
@@ -111,9 +111,8 @@ class Judge:
             self._shelf.put(fresh.items())
             stored.update(self._shelf.get(list(fresh)))
         self._counts.asked += len(keys)
-        found = [stored.get(key) for key in keys]
-        known[rows, columns] = [score is not None for score in found]
-        values[rows, columns] = [0.0 if score is None else score for score in found]
+        known[rows, columns] = [key in stored for key in keys]
+        values[rows, columns] = np.array([stored.get(key, 0.0) for key in keys], dtype=np.float32)
         return values, known
 
     def _keys(self, texts: Sequence[str], rows: NDArray[np.intp], columns: NDArray[np.intp], side: int) -> list[bytes]:

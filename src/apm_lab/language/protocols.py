@@ -35,13 +35,19 @@ class TextModel(Protocol):
     """
 
     @property
-    def identity(self) -> str: ...
+    def identity(self) -> str:
+        """Model id and revision."""
+        ...
 
     @property
-    def engine(self) -> str: ...
+    def engine(self) -> str:
+        """`simulated`, `hf`, `vllm` or `remote`."""
+        ...
 
     @property
-    def sampling(self) -> str: ...
+    def sampling(self) -> str:
+        """Canonical JSON of the sampling values."""
+        ...
 
     def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
         """Return one text per call, in order."""
@@ -52,13 +58,19 @@ class ScoreModel(Protocol):
     """A model that rates texts; same identity rules as `TextModel`."""
 
     @property
-    def identity(self) -> str: ...
+    def identity(self) -> str:
+        """Model id and revision."""
+        ...
 
     @property
-    def engine(self) -> str: ...
+    def engine(self) -> str:
+        """`simulated`, `hf`, `vllm` or `remote`."""
+        ...
 
     @property
-    def sampling(self) -> str: ...
+    def sampling(self) -> str:
+        """Canonical JSON of the sampling values."""
+        ...
 
     def score(self, text: str, questions: Sequence[Question], keys: Sequence[bytes]) -> list[float | None]:
         """Return a rating in [1, 10] per question, or None where there is no verdict; `keys` seed the sampling."""

@@ -127,8 +127,8 @@ def results_columns(draws: PersonalizationDraws, summary: Summary, seed: int) ->
             mean, deviation = arm.spread(metric)
             low, high, _, note = _bounds(getattr(arm, metric))
             rows.append((None, name, metric, mean, low, high, deviation, note, arm.n, arm.n_missing))
-        deviation = float(np.std(arm.hits, ddof=1)) if len(arm.hits) > 1 else None
-        rows.append((None, name, "accuracy", arm.accuracy, None, None, deviation, "", arm.n + arm.n_missing, 0))
+        spread = float(np.std(arm.hits, ddof=1)) if len(arm.hits) > 1 else None
+        rows.append((None, name, "accuracy", arm.accuracy, None, None, spread, "", arm.n + arm.n_missing, 0))
     names = ("draw", "method", "metric", "value", "low", "high", "sd", "note", "n", "n_missing")
     columns: dict[str, list[Any]] = {name: [row[place] for row in rows] for place, name in enumerate(names)}
     columns["void"] = [bool(summary.void)] * len(rows)

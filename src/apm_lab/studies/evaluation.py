@@ -149,7 +149,7 @@ class Evaluation:
         return Style.of(int(mean.argmax()))
 
     def _read(self, draw: int, reader: HistoryReader) -> list[Response]:
-        """Return the top style of the likeliest attribute under the true mapping: the best a reader of histories can do."""
+        """Return the top style of the likeliest attribute under the true mapping: the best a reader of text can do."""
         likeliest = reader.posterior(self.test.histories).argmax(axis=1)
         size = self.mappings.shape[2]
         classes = np.zeros((2 * size, size))

@@ -71,7 +71,7 @@ class EncoderRouter:
         dropout: float = 0.0,
         embedding_dropout: float = 0.0,
         initializer_range: float = 0.02,
-        tokenizer: Literal["word", "wordpiece", "bpe"] = "word",
+        tokenizer: Literal["word", "bpe"] = "word",
         vocab_size: int = 4000,
         min_frequency: int = 2,
         max_tokens: int = 512,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HistoryTokenizer", "TokenizerKind", "shared_cut"]
 
-TokenizerKind = Literal["word", "wordpiece", "bpe"]
+TokenizerKind = Literal["word", "bpe"]
 
 PAD, UNKNOWN, CLS, SEP = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
 
@@ -48,14 +48,14 @@ class HistoryTokenizer:
     ) -> HistoryTokenizer:
         """Return a tokenizer of at most `vocab_size` entries that occur `min_frequency` times in the histories.
 
-        Text is lower-cased after NFKC; words and single punctuation marks are the units (`word`) or are split further
-        (`wordpiece`, `bpe`). Words outside a `word` vocabulary share one entry.
+        Text is lower-cased after NFKC; words and runs of punctuation are the units (`word`) or are split further
+        (`bpe`). Words outside a `word` vocabulary share one entry. (WordPiece is not offered: its trainer in
+        tokenizers 0.23 gives another vocabulary each time.)
         """
         from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
         kinds: dict[str, tuple[Any, Any]] = {
             "word": (models.WordLevel, trainers.WordLevelTrainer),
-            "wordpiece": (models.WordPiece, trainers.WordPieceTrainer),
             "bpe": (models.BPE, trainers.BpeTrainer),
         }
         model, trainer = kinds[kind]

@@ -18,8 +18,9 @@ Batch = dict[str, Tensor]
 
 def mean_pool(hidden: Tensor, mask: Tensor) -> Tensor:
     """Return the mean of `hidden` (B, T, H) over the tokens that `mask` (B, T) keeps, (B, H); zeros where none is."""
-    weights = mask.unsqueeze(-1).to(hidden.dtype)
-    return (hidden * weights).sum(dim=1) / weights.sum(dim=1).clamp_min(1.0)
+    kept = mask.unsqueeze(-1).bool()
+    total = hidden.masked_fill(~kept, 0.0).sum(dim=1)  # not a product: attention may leave NaN where all is padding
+    return total / kept.sum(dim=1).clamp_min(1).to(hidden.dtype)
 
 
 def linear_warmup_decay(step: int, steps: int, warmup_fraction: float) -> float:

@@ -15,7 +15,7 @@ SHAPING = (
 )
 """The settings that a checkpoint must share with the router that reads it; the others only steer training."""
 
-_CHOICES = {"tokenizer": ("word", "wordpiece", "bpe"), "pooling": ("mean",)}
+_CHOICES = {"tokenizer": ("word", "bpe"), "pooling": ("mean",)}
 _AT_LEAST_ONE = (
     *("layers", "hidden_size", "heads", "intermediate_size", "local_attention", "min_frequency"),
     *("batch_size", "accumulate", "epochs"),

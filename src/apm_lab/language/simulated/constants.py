@@ -13,7 +13,7 @@ _PACKAGE = "apm_lab.language.simulated"
 
 
 @cache
-def load_yaml(name: str) -> Any:
+def load_yaml(name: str) -> Any:  # noqa: ANN401 (the file's own shape)
     """Return the parsed YAML data file `name` of this package (with libyaml where PyYAML has it: ten times faster)."""
     import yaml
 
@@ -21,7 +21,7 @@ def load_yaml(name: str) -> Any:
     return yaml.load(files(_PACKAGE).joinpath(name).read_text(encoding="utf-8"), loader)
 
 
-def constant(name: str) -> Any:
+def constant(name: str) -> Any:  # noqa: ANN401 (the entry's own shape)
     """Return one entry of the table, e.g. `constant("shift")["value"]`."""
     return load_yaml("constants.yaml")[name]
 

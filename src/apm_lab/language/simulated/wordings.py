@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from math import log
+from typing import Any
 
 from apm_lab.language.simulated.constants import constant, load_yaml
 
@@ -52,8 +53,8 @@ def tokens_of(text: str) -> list[str]:
 
 @cache
 def catalogue() -> tuple[Wording, ...]:
-    """Return all wordings; a bigram that Table 9 lists for several sides is one wording with the mean of its rest rates."""
-    listed: dict[str, list[tuple[tuple[int, int], dict[str, object], float, float]]] = {}
+    """Return all wordings; a bigram listed for several sides is one, at rest with the mean of its rest rates."""
+    listed: dict[str, list[tuple[tuple[int, int], dict[str, Any], float, float]]] = {}
     tails: list[Wording] = []
     shares = constant("tail")["rates"]
     table = load_yaml("wordings.yaml")
@@ -93,7 +94,9 @@ def rates(attributes: tuple[tuple[int, int], ...]) -> list[float]:
     return result
 
 
-def _wording(entry, entries, rest: float, sides: dict[tuple[int, int], float]) -> Wording:  # type: ignore[no-untyped-def]
+def _wording(
+    entry: dict[str, Any], entries: list[dict[str, Any]], rest: float, sides: dict[tuple[int, int], float]
+) -> Wording:
     # Clauses of all sides are pooled: beyond the wording itself, a clause must not tell the side.
     clauses = tuple(dict.fromkeys(clause for each in entries for clause in each["clauses"]))
     return Wording(tuple(tokens_of(entry["wording"])), clauses, entry["place"] == "before", rest, sides)
