@@ -116,6 +116,11 @@ class TestSide:
         """The column of the neutral response."""
         return self.pool.styles
 
+    @property
+    def stored_scores(self) -> NDArray[np.float32]:
+        """The scores judged so far, (U, S + 2, 2, M): hidden from every method."""
+        return self._values
+
     def _write_responses(self, progress: Progress) -> None:
         columns = self.pool.styles + 2
         for part in _chunks(len(self.users), max(1, _CHUNK // columns)):
