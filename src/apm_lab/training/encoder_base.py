@@ -122,6 +122,8 @@ def pretrained_base(name: str, revision: str | None, max_tokens: int) -> Encoder
         loaded: Any = AutoTokenizer.from_pretrained(name, use_fast=True, **where)
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"router.pretrained={name} has no tokenizer: {str(error).splitlines()[0]}") from error
+    if len(loaded.get_vocab()) <= len(loaded.all_special_ids):  # what transformers makes up when there is no file
+        raise DataError(f"router.pretrained={name} has no tokenizer: only special tokens are known")
     limits = [getattr(config, "max_position_embeddings", None), getattr(loaded, "model_max_length", None)]
     fitting = min([max_tokens, *(int(limit) for limit in limits if limit)])
     return EncoderBase(encoder, HistoryTokenizer.of_pretrained(loaded), config, fitting, weights_digest(encoder))

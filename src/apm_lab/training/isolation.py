@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import random
+import signal
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -33,12 +35,13 @@ def isolated(*, seed: int, threads: int, cuda: bool = False) -> Iterator[None]:
     """Seed torch and set its threads inside; on leaving, restore all that a fit or a library under it may change.
 
     Restored: the generators of torch (CUDA's too with `cuda`), NumPy and `random`, the number of torch threads,
-    deterministic and cuDNN flags, CUBLAS_WORKSPACE_CONFIG, and the levels of chatty loggers.
+    deterministic and cuDNN flags, CUBLAS_WORKSPACE_CONFIG, the levels of chatty loggers, and what Ctrl-C does.
     """
     with ExitStack() as stack:
         stack.enter_context(_generators(seed, cuda))
         stack.enter_context(_torch_flags())
         stack.enter_context(_quiet())
+        stack.enter_context(_interrupts())
         torch.set_num_threads(threads)
         yield
 
@@ -73,6 +76,21 @@ def _torch_flags() -> Iterator[None]:
             os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
         else:
             os.environ["CUBLAS_WORKSPACE_CONFIG"] = workspace
+
+
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """Let Ctrl-C be a KeyboardInterrupt: Lightning makes an exit of it and ignores every later one."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    except SystemExit as exit_:
+        if isinstance(exit_.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from exit_
+        raise
+    finally:
+        if threading.current_thread() is threading.main_thread() and handler is not None:
+            signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager

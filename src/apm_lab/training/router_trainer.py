@@ -84,6 +84,7 @@ def train_router(
             **_trainer_arguments(settings),
         )
         resumed = None if folder is None else _intact(folder / "last.ckpt")
+        module.train()  # transformers hands out pretrained encoders in eval mode
         trainer.fit(module, datamodule=data, ckpt_path=resumed, weights_only=True if resumed else None)
     if folder is not None and trainer.is_global_zero:
         shutil.rmtree(folder, ignore_errors=True)

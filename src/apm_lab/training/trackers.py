@@ -247,7 +247,8 @@ class WandbTracker:
         return run
 
     def _where(self) -> str:
-        return f"Kept offline; send it with: wandb sync {Path(self._run.dir).parent if self._run else self._arguments['dir']}"
+        folder = self._arguments["dir"] if self._run is None else Path(self._run.dir).parent
+        return f"Kept offline; send it with: wandb sync {folder}"
 
     def _guarded(self, call: Callable[[Run], object]) -> None:
         if self._run is None:
