@@ -64,7 +64,7 @@ def small_study(
         mappings=draw_mappings(mapping, design, draws, len(pool.principles), len(pool.attributes), seed),
         normalise="l2",
         rewriter=stored(SimulatedRewriter()),
-        generator=stored(SimulatedResponder("simulated_generator", 0.7, 2.0)),
+        generator=stored(SimulatedResponder("simulated_generator", 0.9, 1.5)),
         model=stored(SimulatedResponder("simulated_qwen27b", 0.599, 2.38)),
         judge=Judge(SimulatedJudge(), store.scores, CallCounts(), [slug(name) for name in pool.principles]),
         method=Routing(NgramRouter()) if method is None else method,
