@@ -56,7 +56,7 @@ def test_order_inside_a_bigram_counts():
 def test_regression_predicts_ratings():
     histories, labels = users(200, seed=0)
     ratings = np.where(labels[:, None] == np.arange(2), 8.0, 3.0)
-    router = NgramRouter()
+    router = NgramRouter(ridge_penalty=0.1)
     router.fit(histories, ratings, objective="regression", styles=2, validation=None, seed=0)
     held_out, expected = users(50, seed=1)
     predicted = router.predict(held_out)

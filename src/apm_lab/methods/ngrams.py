@@ -36,7 +36,8 @@ class NgramRouter:
     """A `StyleRouter`: n-gram features, then logistic regression (classification) or ridge (regression).
 
     `weighting`: `binary` (is the n-gram there) or `tfidf`, rows of length 1 in both. N-grams seen in fewer than
-    `min_users` histories are left out. `penalty`: strength of the L2 penalty (1 / C, and ridge's alpha). Styles that
+    `min_users` histories are left out. `penalty`: strength of the L2 penalty of the
+    logistic regression (1 / C), `ridge_penalty`: of the ridge regression (alpha). Styles that
     no training user prefers score 0. The seed is not used: both fits are convex and exact.
     """
 
@@ -46,18 +47,19 @@ class NgramRouter:
         longest: int = 2,
         weighting: Literal["binary", "tfidf"] = "tfidf",
         min_users: int = 2,
-        penalty: float = 0.1,
+        penalty: float = 1.0,
+        ridge_penalty: float = 10.0,
         max_iterations: int = 1000,
     ) -> None:
         if weighting not in ("binary", "tfidf"):
             raise ConfigError(f"router.weighting is {weighting!r}, expected binary or tfidf")
-        if longest < 1 or min_users < 1 or penalty <= 0 or max_iterations < 1:
+        if longest < 1 or min_users < 1 or min(penalty, ridge_penalty) <= 0 or max_iterations < 1:
             raise ConfigError(
                 f"router: longest={longest}, min_users={min_users}, max_iterations={max_iterations} must be at least "
-                f"1 and penalty={penalty} positive"
+                f"1, penalty={penalty} and ridge_penalty={ridge_penalty} positive"
             )
         self._longest, self._weighting, self._min_users = longest, weighting, min_users
-        self._penalty, self._max_iterations = penalty, max_iterations
+        self._penalty, self._ridge_penalty, self._max_iterations = penalty, ridge_penalty, max_iterations
         self._features: Any = None
         self._model: Any = None
         self._styles = 0
@@ -79,7 +81,10 @@ class NgramRouter:
         self._styles, self._model, self._constant = styles, None, _constant(checked, objective, styles)
         matrix = self._fit_features(histories)
         if matrix is not None and (objective == "regression" or len(np.unique(checked)) > 1):
-            self._model = self._new_model(objective).fit(matrix, checked)
+            from threadpoolctl import threadpool_limits
+
+            with threadpool_limits(1):  # on matrices this small, threads cost more than they bring: 5 s against 1 s
+                self._model = self._new_model(objective).fit(matrix, checked)
         if validation is not None and log is not None:
             log(self._figures(validation, objective))
 
@@ -118,7 +123,7 @@ class NgramRouter:
         from sklearn.linear_model import LogisticRegression, Ridge
 
         if objective == "regression":
-            return Ridge(alpha=self._penalty, solver="sparse_cg", max_iter=self._max_iterations)
+            return Ridge(alpha=self._ridge_penalty, solver="sparse_cg", max_iter=self._max_iterations)
         return LogisticRegression(C=1.0 / self._penalty, max_iter=self._max_iterations)
 
     def _figures(self, validation: ValidationSet, objective: Objective) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from apm_lab.errors import DataError
@@ -32,7 +33,7 @@ def print_stored(console: Console, folder: Path) -> None:
     for arm, figures in by_arm.items():
         delta, wl = figures["delta"], figures["win_loss"]
         table.add_row(
-            arm,
+            escape(arm),
             f"{delta['value']:+.2f} ({delta['sd']:.2f})",
             f"{delta['low']:+.2f} .. {delta['high']:+.2f}",
             f"{wl['value']:.2f} ({wl['sd']:.2f})",

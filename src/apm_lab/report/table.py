@@ -6,6 +6,7 @@ import math
 
 from rich.box import SIMPLE
 from rich.console import Console, Group
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -43,7 +44,7 @@ def results_table(title: str, summary: Summary, wide: bool = True) -> Table:
     table.add_column("", no_wrap=True)
     for arm in summary.arms.values():
         cells = [cell for cell, spared in zip(_cells(arm), _COLUMNS.values(), strict=True) if wide or not spared]
-        table.add_row(arm.name, *cells, _kind(arm), style="bold" if arm.name == summary.method else None)
+        table.add_row(escape(arm.name), *cells, _kind(arm), style="bold" if arm.name == summary.method else None)
     return table
 
 

@@ -52,7 +52,8 @@ class EncoderRouter:
     `pretrained`: hub id or folder of a transformers encoder; None: a ModernBERT of the shape below from scratch, with
     a tokenizer trained on the training histories. `global_every`: layer 0 and every n-th attend to all tokens, the
     others to a window of `local_attention` (0: all layers are local). Histories longer than `max_tokens` lose the
-    ends of their longest prompts; `truncated` counts them and one log line says so. `batch_size` times `accumulate`
+    ends of their longest prompts; `truncated` counts them and one log line says so. `split_prompts` trains on each
+    prompt as a history of its own, with the user's target, and predicts from whole histories: twice the examples. `batch_size` times `accumulate`
     histories make an optimiser step of one process. The defaults suit training from scratch; fine-tuning as in APM
     Table 5 sets `pretrained` and learning_rate 2e-5, batch_size 4, accumulate 4, epochs 3.
     """
@@ -81,6 +82,8 @@ class EncoderRouter:
         warmup_fraction: float = 0.1,
         label_smoothing: float = 0.0,
         token_dropout: float = 0.0,
+        head_init: float = 0.0,
+        split_prompts: bool = False,
         batch_size: int = 16,
         accumulate: int = 1,
         epochs: int = 6,
@@ -218,7 +221,7 @@ class EncoderRouter:
         from apm_lab.training.router_module import RouterModule, standardisation
 
         mean, sd = standardisation(targets) if objective == "regression" and targets is not None else (None, None)
-        names = ("learning_rate", "weight_decay", "warmup_fraction", "label_smoothing", "token_dropout")
+        names = ("learning_rate", "weight_decay", "warmup_fraction", "label_smoothing", "token_dropout", "head_init")
         return RouterModule(
             encoder,
             hidden_size=hidden_size,
@@ -240,6 +243,9 @@ class EncoderRouter:
     ) -> HistoryDataModule:
         from apm_lab.training.history_datamodule import HistoryDataModule, Split
 
+        if self._settings["split_prompts"]:
+            rows = [row for row, history in enumerate(histories) for _ in history]
+            targets, histories = targets[rows], [(prompt,) for history in histories for prompt in history]
         held_out = None
         if validation is not None:
             tokens = self._encode(base.tokenizer, validation.histories, base.max_tokens)

@@ -50,7 +50,7 @@ class RouterModule(LightningModule):
     `(rating - mean_s) / sd`, with the training mean of each style and one common sd: a shift of the bias and a
     scale of the loss, so that learning rates carry over while the optimum stays that of the plain MSE.
     Optimiser: AdamW with linear warm-up over `warmup_fraction` of all steps, then linear decay to 0; biases and
-    norms are not decayed. `token_dropout` hides that share of tokens from attention and pooling while training.
+    norms are not decayed. `head_init`: s.d. of the head's first weights. `token_dropout` hides that share of tokens from attention and pooling while training.
     """
 
     target_mean: Tensor
@@ -68,14 +68,16 @@ class RouterModule(LightningModule):
         warmup_fraction: float,
         label_smoothing: float = 0.0,
         token_dropout: float = 0.0,
+        head_init: float = 0.0,
         target_mean: Tensor | None = None,
         target_sd: Tensor | None = None,
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = nn.Linear(hidden_size, styles)
-        # Logits start at 0 for every style: from scratch, a random start would only have to be unlearned.
-        nn.init.zeros_(self.head.weight)
+        # Logits start near 0 for every style. A small random start helps an encoder that learns from scratch: with an
+        # exactly zero head no gradient reaches it in the first step.
+        nn.init.normal_(self.head.weight, std=head_init)
         nn.init.zeros_(self.head.bias)
         self.objective, self.styles = objective, styles
         self._learning_rate, self._weight_decay = learning_rate, weight_decay
