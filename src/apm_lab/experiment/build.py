@@ -65,12 +65,13 @@ def make(node: Mapping[str, Any], plugins: tuple[str, ...], **given: object) -> 
 
 def build_personalization(
     config: Mapping[str, Any],
+    name: str,
     data: Data,
     store: Store,
     counts: Mapping[str, CallCounts],
     log: Callable[[str, dict[str, float]], None] | None,
 ) -> Personalization:
-    """Return the personalization study that a sound, resolved config describes."""
+    """Return the personalization study that a sound, resolved config describes; `name` is its method's."""
     plugins = tuple(config["plugins"])
     wanted: PoolSettings = make(config["pool"], plugins)
     pool = Pool.chosen(wanted.size, wanted.attributes, wanted.principles, wanted.placement)
@@ -84,7 +85,6 @@ def build_personalization(
         role: StoredTexts(make(config[role], plugins), store.texts, counts[role]) for role in ROLES if role != "judge"
     }
     judge: JudgeSettings = make(config["judge"], plugins)
-    name = _option_name(config["method"]["_target_"])
     simulated = config["rewriter"]["_target_"].startswith("apm_lab.language.simulated.")
     return Personalization(
         pool=pool,
@@ -144,7 +144,3 @@ def _references(
 def _reader(pool: Pool, prompts: tuple[Prompt, ...]) -> BayesReader:
     return BayesReader([slug(name) for name in pool.attributes], [prompt.text for prompt in prompts])
 
-
-def _option_name(target: str) -> str:
-    """Return the name a method has in tables: its module's, the noun the file is named by."""
-    return target.split(".")[-2]

@@ -162,13 +162,14 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
     }
     plain: Any = OmegaConf.to_container(config, resolve=True)
     overrides = list(context.overrides.task)
+    method = str(context.runtime.choices["method"])
     console = Console()
     if not console.is_terminal:
         console = Console(width=120)  # a file or a pipe has no width of its own
     if context.mode == RunMode.MULTIRUN:
-        return sweep.run_one(context, overrides, lambda: execute(plain, overrides, files, console), console)
+        return sweep.run_one(context, overrides, lambda: execute(plain, overrides, files, console, method), console)
     try:
-        return execute(plain, overrides, files, console).figures.get("test/delta")
+        return execute(plain, overrides, files, console, method).figures.get("test/delta")
     except Exception as fault:  # kept for `main`: Hydra would print lines of its own about it
         _raised.append(fault)
         return None

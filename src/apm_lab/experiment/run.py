@@ -46,11 +46,16 @@ class Outcome:
 
 
 def execute(
-    config: Mapping[str, Any], overrides: list[str], hydra_files: Mapping[str, str], console: Console
+    config: Mapping[str, Any],
+    overrides: list[str],
+    hydra_files: Mapping[str, str],
+    console: Console,
+    method_name: str,
 ) -> Outcome:
     """Return the outcome of a run with this resolved config (plain containers).
 
-    `hydra_files` are Hydra's own config files, kept with the results.
+    `hydra_files` are Hydra's own config files, kept with the results; `method_name` is the chosen option of `method`,
+    what tables call it.
     """
     require_sound(config)
     data = read_data(config)
@@ -67,7 +72,7 @@ def execute(
     if claim.resumed:
         console.print(f"continuing the run that was interrupted in {claim.folder}", soft_wrap=True)
     with claim.held():
-        return _compute(config, overrides, hydra_files, console, data, identity, claim)
+        return _compute(config, overrides, hydra_files, console, method_name, data, identity, claim)
 
 
 def _compute(
@@ -75,6 +80,7 @@ def _compute(
     overrides: list[str],
     hydra_files: Mapping[str, str],
     console: Console,
+    method_name: str,
     data: Data,
     identity: str,
     claim: Claim,
@@ -93,7 +99,7 @@ def _compute(
 
     code = 1
     try:
-        study = build_personalization(config, data, store, counts, log)
+        study = build_personalization(config, method_name, data, store, counts, log)
         with StageProgress(console) if console.is_terminal else nullcontext(StageProgress(None)) as progress:
             draws = study.run(progress, DrawParts(folder))
         summary = summarise(draws, config["seed"])

@@ -76,9 +76,12 @@ class SweepSummary(Callback):
             values += [str(figures[name]) for name in _FIGURES]
             lines.append(",".join([*values, job.get("folder", ""), json.dumps(job.get("message", ""))]))
             _failed["worst"] = max(_failed["worst"], job.get("code", 0))
-        Console().print(table)
+        console = Console()
+        if not console.is_terminal:
+            console = Console(width=120)
+        console.print(table)
         (folder / "summary.csv").write_text("\n".join(lines) + "\n")
-        Console().print(f"summary: {folder / 'summary.csv'}", soft_wrap=True)
+        console.print(f"summary: {folder / 'summary.csv'}", soft_wrap=True)
 
 
 def _cells(figures: dict[str, float]) -> list[str]:

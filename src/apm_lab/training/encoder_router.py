@@ -53,9 +53,10 @@ class EncoderRouter:
     a tokenizer trained on the training histories. `global_every`: layer 0 and every n-th attend to all tokens, the
     others to a window of `local_attention` (0: all layers are local). Histories longer than `max_tokens` lose the
     ends of their longest prompts; `truncated` counts them and one log line says so. `split_prompts` trains on each
-    prompt as a history of its own, with the user's target, and predicts from whole histories: twice the examples. `batch_size` times `accumulate`
-    histories make an optimiser step of one process. The defaults suit training from scratch; fine-tuning as in APM
-    Table 5 sets `pretrained` and learning_rate 2e-5, batch_size 4, accumulate 4, epochs 3.
+    prompt as a history of its own, with the user's target, and predicts from whole histories: twice the examples.
+    `batch_size` times `accumulate` histories make an optimiser step of one process. The defaults suit training from
+    scratch; fine-tuning as in APM Table 5 sets `pretrained` and learning_rate 2e-5, batch_size 4, accumulate 4, epochs
+    3.
     """
 
     def __init__(

@@ -50,7 +50,8 @@ class RouterModule(LightningModule):
     `(rating - mean_s) / sd`, with the training mean of each style and one common sd: a shift of the bias and a
     scale of the loss, so that learning rates carry over while the optimum stays that of the plain MSE.
     Optimiser: AdamW with linear warm-up over `warmup_fraction` of all steps, then linear decay to 0; biases and
-    norms are not decayed. `head_init`: s.d. of the head's first weights. `token_dropout` hides that share of tokens from attention and pooling while training.
+    norms are not decayed. `head_init`: s.d. of the head's first weights. `token_dropout` hides that share of tokens
+    from attention and pooling while training.
     """
 
     target_mean: Tensor
