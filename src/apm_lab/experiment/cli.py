@@ -16,6 +16,7 @@ from apm_lab.experiment.help import help_page, options_page
 __all__ = ["main"]
 
 _raised: list[Exception] = []  # what the single job of this process raised
+_FLAGS = ("--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m", "--info", "-i", "-sc")
 _VALUE_FLAGS = ("--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd")
 
 
@@ -106,19 +107,26 @@ def _experiment(arguments: list[str]) -> int:
 
 
 def forced(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with `key=value` as `++key=value` where key is no config group.
+    """Return flags first, then the overrides, with `key=value` as `++key=value` where key is no config group.
 
     So Hydra composes whatever is written, and our own check (types, nearest names, all faults at once) judges it.
     """
-    groups = _groups(arguments)
-    result: list[str] = []
-    for place, argument in enumerate(arguments):
+    groups, flags, overrides = _groups(arguments), list[str](), list[str]()
+    rest = iter(arguments)
+    for argument in rest:
+        if argument.startswith("-"):
+            name = argument.partition("=")[0]
+            if name not in (*_FLAGS, *_VALUE_FLAGS):
+                raise ConfigError(f"no such flag {name}{did_you_mean(name, (*_FLAGS, *_VALUE_FLAGS))}")
+            flags.append(argument)
+            if name in _VALUE_FLAGS and "=" not in argument:
+                flags.append(next(rest, ""))
+            continue
         key = argument.partition("=")[0]
-        is_value = place > 0 and arguments[place - 1] in _VALUE_FLAGS
-        plain = re.fullmatch(r"[A-Za-z_][\w.]*", key) and "=" in argument and not is_value
-        ours = plain and key not in groups and not key.startswith("hydra.") and key != "hydra"
-        result.append(f"++{argument}" if ours else argument)
-    return result
+        plain = re.fullmatch(r"[A-Za-z_][\w.]*", key) and "=" in argument
+        ours = plain and key not in groups and key.partition(".")[0] != "hydra"
+        overrides.append(f"++{argument}" if ours else argument)
+    return [*flags, *overrides]
 
 
 def _groups(arguments: Sequence[str]) -> set[str]:

@@ -1,0 +1,95 @@
+"""Every command and example of the README runs, at smoke size."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+TEXT = README.read_text(encoding="utf-8")
+TABLE = re.findall(r"^\| [^|]+ \| `(.+?)` \|$", TEXT, re.MULTILINE)
+EXPERIMENTS = [line for line in TABLE if line.startswith("python -m apm_lab ") and "=" in line]
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", TEXT, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("readme")
+    rows = [{"text": f"What is the use of number {number}?"} for number in range(60)]
+    import gzip
+
+    with gzip.open(path / "prompts.jsonl.gz", "wt") as handle:
+        handle.writelines(json.dumps(row) + "\n" for row in rows)
+    return path
+
+
+def run(folder, arguments):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "WANDB_MODE": "offline", "PYTHONPATH": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-m", "apm_lab", *arguments], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def small(command):
+    """Return the command's arguments at smoke size and without an encoder, where it does not say otherwise."""
+    words = command.split()[3:]
+    if "router=modernbert_base" in words:  # its weights are on the hub
+        return [*words, "--cfg", "job"]
+    extra = [] if "scale" in command else ["+scale=smoke"]
+    if "router" not in command and words[0] != "method=routing_oracle":
+        extra.append("router=ngrams")
+    if "scale=paper" in command:
+        extra += ["users.train=40", "users.test=20", "mapping.draws=1"]
+    if "logger" not in command:
+        extra.append("logger=csv")
+    return [*words, *extra]
+
+
+def test_the_table_is_found():
+    assert len(EXPERIMENTS) >= 11
+    assert any("-m" in command.split() for command in EXPERIMENTS)
+
+
+@pytest.mark.parametrize("command", EXPERIMENTS)
+def test_example(folder, command):
+    out = run(folder, small(command))
+    assert re.search(r"^results: |^skipped: this run is done|^ *router:|^\d+ jobs", out, re.MULTILINE), out
+
+
+def test_verbs(folder):
+    out = run(folder, ["+scale=smoke", "method=routing_oracle", "logger=csv", "seed=7"])
+    done = re.search(r"^results: (\S+)", out, re.MULTILINE)[1]
+    assert "routing_oracle" in run(folder, ["report", done])
+    assert "texts" in run(folder, ["store"])
+    assert "modernbert_small" in run(folder, ["list", "router"])
+    assert "config groups" in run(folder, ["--help"])
+
+
+def test_the_plain_sweep_of_keys_runs(folder):
+    command = next(line for line in TEXT.splitlines() if "pool.size=2,4,6" in line)
+    arguments = re.search(r"`python -m apm_lab (.+?)`", command)[1].split()
+    out = run(folder, [*arguments, "+scale=smoke", "router=ngrams", "logger=csv"])
+    assert "6 jobs" in out
+
+
+def test_the_plug_in_example_runs_as_printed(folder):
+    code = next(body for kind, body in BLOCKS if kind == "python")
+    config = next(body for kind, body in BLOCKS if kind == "yaml")
+    command = next(body for kind, body in BLOCKS if "--config-dir" in body)
+    (folder / re.match(r"# (\S+)", code)[1]).write_text(code)
+    place = folder / re.match(r"# (\S+)", config)[1]
+    place.parent.mkdir(parents=True)
+    place.write_text(config)
+    out = run(folder, [*command.split()[3:], "+scale=smoke", "logger=csv"])
+    assert "always_casual" in out
+
+
+def test_files_that_the_readme_names_exist():
+    for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
+        assert target.startswith("http") or (README.parent / target).exists(), target
