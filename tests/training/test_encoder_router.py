@@ -14,6 +14,8 @@ from safetensors.torch import load_file, save_file
 from apm_lab.errors import ConfigError, DataError
 from apm_lab.methods.style_router import StyleRouter, ValidationSet
 from apm_lab.training.encoder_router import EncoderRouter
+from apm_lab.training.router_settings import fit_identity
+from apm_lab.training.targets import single_prompts
 from apm_lab.training.trainer_settings import TrainerSettings
 
 FILLER = ["please", "tell", "me", "about", "the", "history", "of", "a", "place", "with", "many", "old", "houses"]
@@ -25,6 +27,8 @@ SMALL = {
     "intermediate_size": 32,
     "max_tokens": 64,
     "learning_rate": 1e-2,
+    "min_frequency": 2,
+    "split_prompts": False,
     "batch_size": 8,
     "epochs": 3,
 }
@@ -252,7 +256,7 @@ def test_a_trainer_state_that_was_cut_off_is_not_read(tmp_path):
     histories, labels = users(48, seed=0)
     trainer = TrainerSettings(threads=1, checkpoint_folder=str(tmp_path))
     router = EncoderRouter(**SMALL, trainer=trainer)
-    identity = router._identity(histories, labels.astype(np.int64), "classification", 2, 0)
+    identity = fit_identity(router._settings, trainer, histories, labels.astype(np.int64), "classification", 2, 0)
     (tmp_path / identity).mkdir()
     (tmp_path / identity / "last.ckpt").write_bytes(b"PK\x03\x04 half")
     router.fit(histories, labels, objective="classification", styles=2, validation=None, seed=0)
@@ -361,3 +365,68 @@ def test_building_a_router_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_from_scratch_every_prompt_is_an_example_of_its_own():
+    histories = [("quite frankly", "old houses", "many"), (), ("if possible",)]
+    parts, rows = single_prompts(histories)
+    assert parts == [("quite frankly",), ("old houses",), ("many",), (), ("if possible",)]
+    assert rows.tolist() == [0, 0, 0, 1, 2]
+    # 48 users with 2 prompts in batches of 8: 12 steps an epoch; as whole histories 6.
+    users_, labels = users(48, seed=0)
+    for split, last in ((None, 11), (True, 11), (False, 5)):
+        steps = []
+        router = EncoderRouter(**{**SMALL, "split_prompts": split, "epochs": 1}, trainer=TrainerSettings(threads=1))
+        router.fit(
+            users_,
+            labels,
+            objective="classification",
+            styles=2,
+            seed=0,
+            log=lambda figures, steps=steps: steps.append(figures["step"]),
+        )
+        assert steps == [last]
+
+
+def test_a_pretrained_encoder_sees_whole_histories(pretrained):
+    steps = []
+    histories, labels = users(48, seed=0)
+    settings = {**SMALL, "split_prompts": None, "epochs": 1, "pretrained": str(pretrained)}
+    router = EncoderRouter(**settings, trainer=TrainerSettings(threads=1))
+    router.fit(
+        histories,
+        labels,
+        objective="classification",
+        styles=2,
+        seed=0,
+        log=lambda figures: steps.append(figures["step"]),
+    )
+    assert steps == [5]
+
+
+def respond_in_another_process(indices, styles):
+    return np.where(styles == 0, 1.0, -1.0), np.ones(len(indices), dtype=bool)
+
+
+@pytest.mark.slow
+def test_two_processes_train_together(capfd):
+    histories, labels = users(50, seed=0)
+    held_out, expected = users(11, seed=1)
+    ratings = np.where(expected[:, None] == np.arange(2), 9.0, 4.0)
+    validation = ValidationSet(held_out, expected, ratings, respond_in_another_process)
+    router = EncoderRouter(**{**SMALL, "epochs": 6}, trainer=TrainerSettings(threads=1, devices=2))
+    logged = []
+    router.fit(
+        histories, labels, objective="classification", styles=2, validation=validation, seed=0, log=logged.append
+    )
+    chosen = router.predict(held_out).argmax(axis=1)
+    right = chosen == expected
+    assert right.mean() > 0.8
+    # Each figure once, and over both processes' users.
+    figures = [entry for entry in logged if "val/delta" in entry]
+    assert len(figures) == 6
+    assert figures[-1]["val/accuracy"] == pytest.approx(right.mean())
+    assert figures[-1]["val/delta"] == pytest.approx(np.where(right, 2.5, -2.5).mean())
+    assert figures[-1]["val/judged_delta"] == pytest.approx(np.where(chosen == 0, 1.0, -1.0).mean())
+    captured = capfd.readouterr()
+    assert captured.out + captured.err == ""
