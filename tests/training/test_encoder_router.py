@@ -428,5 +428,5 @@ def test_two_processes_train_together(capfd):
     assert figures[-1]["val/accuracy"] == pytest.approx(right.mean())
     assert figures[-1]["val/delta"] == pytest.approx(np.where(right, 2.5, -2.5).mean())
     assert figures[-1]["val/judged_delta"] == pytest.approx(np.where(chosen == 0, 1.0, -1.0).mean())
-    captured = capfd.readouterr()
-    assert captured.out + captured.err == ""
+    # The new processes say that they start; nothing warns.
+    assert "arning" not in capfd.readouterr().err

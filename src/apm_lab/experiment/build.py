@@ -143,4 +143,3 @@ def _references(
 
 def _reader(pool: Pool, prompts: tuple[Prompt, ...]) -> BayesReader:
     return BayesReader([slug(name) for name in pool.attributes], [prompt.text for prompt in prompts])
-

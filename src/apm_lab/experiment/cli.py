@@ -71,13 +71,12 @@ def _store(rest: Sequence[str]) -> None:
 
 
 def _report(rest: Sequence[str]) -> None:
-    from rich.console import Console
-
     from apm_lab.report.stored import print_stored
+    from apm_lab.report.table import terminal
 
     if not rest:
         raise ConfigError("report needs a run's folder: python -m apm_lab report outputs/personalization/DATE/TIME-ID")
-    print_stored(Console(), Path(rest[0]))
+    print_stored(terminal(), Path(rest[0]))
 
 
 def _experiment(arguments: list[str]) -> int:
@@ -157,10 +156,10 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
     from omegaconf import OmegaConf
-    from rich.console import Console
 
     from apm_lab.experiment import sweep
     from apm_lab.experiment.run import execute
+    from apm_lab.report.table import terminal
 
     context = HydraConfig.get()
     files = {
@@ -171,9 +170,7 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
     plain: Any = OmegaConf.to_container(config, resolve=True)
     overrides = list(context.overrides.task)
     method = str(context.runtime.choices["method"])
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=120)  # a file or a pipe has no width of its own
+    console = terminal()
     if context.mode == RunMode.MULTIRUN:
         return sweep.run_one(context, overrides, lambda: execute(plain, overrides, files, console, method), console)
     try:

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from apm_lab.errors import ApmLabError
 from apm_lab.experiment.run import Outcome
+from apm_lab.report.table import terminal
 
 __all__ = ["SweepSummary", "exit_code", "run_one"]
 
@@ -76,9 +77,7 @@ class SweepSummary(Callback):
             values += [str(figures[name]) for name in _FIGURES]
             lines.append(",".join([*values, job.get("folder", ""), json.dumps(job.get("message", ""))]))
             _failed["worst"] = max(_failed["worst"], job.get("code", 0))
-        console = Console()
-        if not console.is_terminal:
-            console = Console(width=120)
+        console = terminal()
         console.print(table)
         (folder / "summary.csv").write_text("\n".join(lines) + "\n")
         console.print(f"summary: {folder / 'summary.csv'}", soft_wrap=True)

@@ -14,7 +14,7 @@ from apm_lab.judging.health import Health
 from apm_lab.report.personalization import ArmSummary, Summary
 from apm_lab.studies.evaluation import BAYES, CONSTANT, CONTROLS, ORACLE
 
-__all__ = ["print_summary", "results_table"]
+__all__ = ["print_summary", "results_table", "terminal"]
 
 _WIDE = 104
 _COLUMNS = {  # name: whether a narrow terminal does without
@@ -27,6 +27,12 @@ _COLUMNS = {  # name: whether a narrow terminal does without
     "n": True,
 }
 _KINDS = {ORACLE: "bound", BAYES: "ceiling", CONSTANT: "reference"}
+
+
+def terminal() -> Console:
+    """Return the terminal; a file or a pipe has no width of its own and gets one that holds the tables."""
+    console = Console()
+    return console if console.is_terminal else Console(width=120)
 
 
 def print_summary(console: Console, title: str, summary: Summary, health: Health) -> None:

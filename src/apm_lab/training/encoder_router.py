@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,8 +14,8 @@ from numpy.typing import NDArray
 from apm_lab.errors import ConfigError
 from apm_lab.maths.seeding import derived_seed
 from apm_lab.training.history_tokenizer import HistoryTokenizer
-from apm_lab.training.router_settings import SHAPING, check_settings, differing
-from apm_lab.training.targets import Objective, checked_targets
+from apm_lab.training.router_settings import SHAPING, check_settings, differing, fit_identity
+from apm_lab.training.targets import Objective, checked_targets, single_prompts
 from apm_lab.training.trainer_settings import TrainerSettings
 from apm_lab.training.validation_set import ValidationSet
 
@@ -31,6 +30,7 @@ __all__ = ["EncoderRouter"]
 
 _LOGGER = logging.getLogger(__name__)
 _PREDICT_BATCH = 64
+_SCRATCH_HEAD_INIT = 0.1
 
 
 @dataclass(slots=True)
@@ -53,10 +53,11 @@ class EncoderRouter:
     a tokenizer trained on the training histories. `global_every`: layer 0 and every n-th attend to all tokens, the
     others to a window of `local_attention` (0: all layers are local). Histories longer than `max_tokens` lose the
     ends of their longest prompts; `truncated` counts them and one log line says so. `split_prompts` trains on each
-    prompt as a history of its own, with the user's target, and predicts from whole histories: twice the examples.
-    `batch_size` times `accumulate` histories make an optimiser step of one process. The defaults suit training from
-    scratch; fine-tuning as in APM Table 5 sets `pretrained` and learning_rate 2e-5, batch_size 4, accumulate 4, epochs
-    3.
+    prompt as a history of its own, with the user's target, and still predicts from whole histories; None: only from
+    scratch, where the number of examples is what's short. `head_init`: s.d. of the head's first weights; None: 0.1
+    from scratch, else 1 / sqrt(hidden size). `batch_size` times `accumulate` examples make an optimiser step of one
+    process. The defaults are the best found from scratch; fine-tuning as in APM Table 5 sets `pretrained`,
+    learning_rate 2e-5, batch_size 4, accumulate 4 and epochs 3.
     """
 
     def __init__(
@@ -64,18 +65,18 @@ class EncoderRouter:
         *,
         pretrained: str | None = None,
         revision: str | None = None,
-        layers: int = 2,
+        layers: int = 1,
         hidden_size: int = 128,
         heads: int = 4,
-        intermediate_size: int = 256,
+        intermediate_size: int = 64,
         local_attention: int = 128,
         global_every: int = 3,
         dropout: float = 0.0,
-        embedding_dropout: float = 0.0,
+        embedding_dropout: float = 0.1,
         initializer_range: float = 0.02,
         tokenizer: Literal["word", "bpe"] = "word",
-        vocab_size: int = 4000,
-        min_frequency: int = 2,
+        vocab_size: int = 8000,
+        min_frequency: int = 3,
         max_tokens: int = 512,
         pooling: Literal["mean"] = "mean",
         learning_rate: float = 2e-3,
@@ -83,11 +84,11 @@ class EncoderRouter:
         warmup_fraction: float = 0.1,
         label_smoothing: float = 0.0,
         token_dropout: float = 0.0,
-        head_init: float = 0.0,
-        split_prompts: bool = False,
+        head_init: float | None = None,
+        split_prompts: bool | None = None,
         batch_size: int = 16,
         accumulate: int = 1,
-        epochs: int = 6,
+        epochs: int = 4,
         trainer: TrainerSettings = TrainerSettings(),  # noqa: B008 (frozen)
     ) -> None:
         self._settings = {name: value for name, value in locals().items() if name not in {"self", "trainer"}}
@@ -129,7 +130,7 @@ class EncoderRouter:
                 epochs=self._trainer.max_epochs or self._settings["epochs"],
                 accumulate=self._settings["accumulate"],
                 seed=seed,
-                identity=self._identity(histories, checked, objective, styles, seed),
+                identity=fit_identity(self._settings, self._trainer, histories, checked, objective, styles, seed),
                 validation=validation,
                 log=log,
             )
@@ -222,7 +223,10 @@ class EncoderRouter:
         from apm_lab.training.router_module import RouterModule, standardisation
 
         mean, sd = standardisation(targets) if objective == "regression" and targets is not None else (None, None)
-        names = ("learning_rate", "weight_decay", "warmup_fraction", "label_smoothing", "token_dropout", "head_init")
+        names = ("learning_rate", "weight_decay", "warmup_fraction", "label_smoothing", "token_dropout")
+        head_init = self._settings["head_init"]
+        if head_init is None:
+            head_init = _SCRATCH_HEAD_INIT if self._settings["pretrained"] is None else hidden_size**-0.5
         return RouterModule(
             encoder,
             hidden_size=hidden_size,
@@ -230,6 +234,7 @@ class EncoderRouter:
             objective=objective,
             target_mean=mean,
             target_sd=sd,
+            head_init=head_init,
             **{name: self._settings[name] for name in names},
         )
 
@@ -244,9 +249,10 @@ class EncoderRouter:
     ) -> HistoryDataModule:
         from apm_lab.training.history_datamodule import HistoryDataModule, Split
 
-        if self._settings["split_prompts"]:
-            rows = [row for row, history in enumerate(histories) for _ in history]
-            targets, histories = targets[rows], [(prompt,) for history in histories for prompt in history]
+        split = self._settings["split_prompts"]
+        if split or (split is None and self._settings["pretrained"] is None):
+            histories, rows = single_prompts(histories)
+            targets = targets[rows]
         held_out = None
         if validation is not None:
             tokens = self._encode(base.tokenizer, validation.histories, base.max_tokens)
@@ -275,20 +281,6 @@ class EncoderRouter:
                 max_tokens,
             )
         return rows
-
-    def _identity(
-        self,
-        histories: Sequence[tuple[str, ...]],
-        targets: NDArray[np.int64] | NDArray[np.float64],
-        objective: Objective,
-        styles: int,
-        seed: int,
-    ) -> str:
-        digest = blake2b(digest_size=16)
-        for part in (sorted(self._settings.items()), self._trainer, list(histories), objective, styles, seed):
-            digest.update(repr(part).encode())
-        digest.update(np.ascontiguousarray(targets).tobytes())
-        return digest.hexdigest()
 
     def _require_trained(self) -> _Trained:
         if self._trained is None:

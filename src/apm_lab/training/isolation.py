@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 import torch
 
-__all__ = ["isolated"]
+__all__ = ["isolated", "settle"]
 
 _CHATTY = ("lightning.pytorch", "lightning.fabric", "lightning", "transformers")
 
@@ -40,10 +40,21 @@ def isolated(*, seed: int, threads: int, cuda: bool = False) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(_generators(seed, cuda))
         stack.enter_context(_torch_flags())
-        stack.enter_context(_quiet())
+        stack.enter_context(_restored_levels())
         stack.enter_context(_interrupts())
-        torch.set_num_threads(threads)
+        settle(threads)
         yield
+
+
+def settle(threads: int) -> None:
+    """Set torch's threads, quiet chatty loggers and ignore expected warnings, for good: in `isolated`, or in a process
+    that a trainer has started.
+    """
+    torch.set_num_threads(threads)
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    for message in _EXPECTED_WARNINGS:
+        warnings.filterwarnings("ignore", message=message)
 
 
 @contextmanager
@@ -94,15 +105,11 @@ def _interrupts() -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _restored_levels() -> Iterator[None]:
     loggers = [logging.getLogger(name) for name in _CHATTY]
     levels = [logger.level for logger in loggers]
     try:
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
-            for message in _EXPECTED_WARNINGS:
-                warnings.filterwarnings("ignore", message=message)
             yield
     finally:
         for logger, level in zip(loggers, levels, strict=True):

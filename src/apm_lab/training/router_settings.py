@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from apm_lab.errors import ConfigError, did_you_mean
 
-__all__ = ["SHAPING", "check_settings", "differing"]
+__all__ = ["SHAPING", "check_settings", "differing", "fit_identity"]
 
 SHAPING = (
     *("pretrained", "revision", "layers", "hidden_size", "heads", "intermediate_size", "local_attention"),
@@ -43,6 +47,8 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     for name in ("weight_decay", "initializer_range", "global_every"):
         if settings[name] < 0:
             fail(name, "at least 0")
+    if settings["head_init"] is not None and settings["head_init"] < 0:
+        fail("head_init", "at least 0 or null")
     if settings["vocab_size"] < 5:
         fail("vocab_size", "at least 5 (four entries are special)")
     if settings["max_tokens"] < 8:
@@ -58,3 +64,18 @@ def differing(saved: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
         for name in SHAPING
         if name not in saved or saved[name] != own[name]
     ]
+
+
+def fit_identity(
+    settings: Mapping[str, Any],
+    trainer: object,
+    histories: Sequence[tuple[str, ...]],
+    targets: NDArray[np.generic],
+    *rest: object,
+) -> str:
+    """Return a digest of all that decides a fit's outcome: what an interrupted one must share to be continued."""
+    digest = blake2b(digest_size=16)
+    for part in (sorted(settings.items()), trainer, list(histories), rest):
+        digest.update(repr(part).encode())
+    digest.update(np.ascontiguousarray(targets).tobytes())
+    return digest.hexdigest()

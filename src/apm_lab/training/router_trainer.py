@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 import tempfile
@@ -17,6 +18,7 @@ from apm_lab.maths.seeding import derived_seed
 from apm_lab.training.callbacks.judging import JudgingCallback
 from apm_lab.training.callbacks.scoring import ScoringCallback
 from apm_lab.training.history_datamodule import HistoryDataModule
+from apm_lab.training.isolation import settle
 from apm_lab.training.router_module import RouterModule
 from apm_lab.training.tracker_logger import TrackerLogger
 from apm_lab.training.trainer_settings import TrainerSettings
@@ -24,12 +26,20 @@ from apm_lab.training.validation_set import ValidationSet
 
 __all__ = ["train_router"]
 
+Log = Callable[[dict[str, float]], None]
 
-class _EpochSeed(Callback):
-    """Seeds dropout anew every epoch, so that a fit continued from an epoch's end goes on bit for bit."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+class _Seeded(Callback):
+    """Seeds dropout anew every epoch, so that a fit continued from an epoch's end goes on bit for bit.
+
+    It also settles a process that the trainer has started, as `isolated` did its parent.
+    """
+
+    def __init__(self, seed: int, threads: int) -> None:
+        self._seed, self._threads = seed, threads
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        settle(self._threads)
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         torch.manual_seed(derived_seed(self._seed, "dropout", trainer.current_epoch, trainer.global_rank))
@@ -38,11 +48,28 @@ class _EpochSeed(Callback):
 class _Sink:
     """A tracker of one function: `log({..., "step": step})`."""
 
-    def __init__(self, log: Callable[[dict[str, float]], None]) -> None:
+    def __init__(self, log: Log) -> None:
         self._log = log
 
     def log(self, metrics: dict[str, float], step: int | None = None) -> None:
         self._log(metrics if step is None else {**metrics, "step": float(step)})
+
+
+class _FileLog:
+    """Keeps figures in a file: a process that was started can't call a function of its parent's."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self, figures: dict[str, float]) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(figures) + "\n")
+
+    def replay(self, log: Log) -> None:
+        """Call `log` with all that was kept, in order."""
+        if self._path.exists():
+            for line in self._path.read_text(encoding="utf-8").splitlines():
+                log(json.loads(line))
 
 
 def train_router(
@@ -55,14 +82,15 @@ def train_router(
     seed: int,
     identity: str,
     validation: ValidationSet | None = None,
-    log: Callable[[dict[str, float]], None] | None = None,
+    log: Log | None = None,
 ) -> None:
     """Train `module` in place; call it inside `isolation.isolated`.
 
     With a checkpoint folder, the state after every epoch is kept under `identity` until the fit is done, and a fit of
-    the same identity that was interrupted goes on from there.
+    the same identity that was interrupted goes on from there. Where the strategy starts processes of its own, `log`
+    is called after the fit, and `validation.respond` must be picklable.
     """
-    callbacks: list[Callback] = [_EpochSeed(seed)]
+    callbacks: list[Callback] = [_Seeded(seed, settings.threads)]
     if validation is not None:
         callbacks.append(ScoringCallback(validation))
         if validation.respond is not None:
@@ -73,11 +101,12 @@ def train_router(
             ModelCheckpoint(dirpath=folder, filename="last", every_n_epochs=1, enable_version_counter=False)
         )
     with tempfile.TemporaryDirectory() as scratch:  # processes that are spawned hand their weights back through it
+        far = _FileLog(Path(scratch) / "figures.jsonl") if settings.starts_processes else None
         trainer = Trainer(
             max_epochs=epochs,
             accumulate_grad_batches=accumulate,
             callbacks=callbacks,
-            logger=False if log is None else TrackerLogger(_Sink(log)),
+            logger=False if log is None else TrackerLogger(_Sink(far or log)),
             limit_val_batches=0 if validation is None else None,
             enable_checkpointing=folder is not None,
             default_root_dir=scratch,
@@ -86,6 +115,8 @@ def train_router(
         resumed = None if folder is None else _intact(folder / "last.ckpt")
         module.train()  # transformers hands out pretrained encoders in eval mode
         trainer.fit(module, datamodule=data, ckpt_path=resumed, weights_only=True if resumed else None)
+        if far is not None and log is not None:
+            far.replay(log)
     if folder is not None and trainer.is_global_zero:
         shutil.rmtree(folder, ignore_errors=True)
 

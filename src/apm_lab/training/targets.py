@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from apm_lab.errors import DataError
 
-__all__ = ["Objective", "checked_targets"]
+__all__ = ["Objective", "checked_targets", "single_prompts"]
 
 Objective = Literal["classification", "regression"]
 
@@ -37,3 +38,13 @@ def checked_targets(
     if values.min() < 0 or values.max() >= styles:
         raise DataError(f"labels lie in {values.min()}..{values.max()}, expected 0..{styles - 1}")
     return values.astype(np.int64)
+
+
+def single_prompts(histories: Sequence[tuple[str, ...]]) -> tuple[list[tuple[str, ...]], NDArray[np.int64]]:
+    """Return each prompt as a history of its own, and the row of the history that it comes from.
+
+    A history without a prompt stays as it is, so that no user is lost.
+    """
+    parts: list[list[tuple[str, ...]]] = [[(prompt,) for prompt in history] or [()] for history in histories]
+    rows = np.repeat(np.arange(len(parts)), [len(each) for each in parts])
+    return [part for each in parts for part in each], rows

@@ -6,6 +6,7 @@ from argparse import Namespace
 from typing import Any, Protocol
 
 from lightning.pytorch.loggers.logger import Logger
+from lightning.pytorch.utilities import rank_zero_only
 
 __all__ = ["MetricSink", "TrackerLogger"]
 
@@ -42,7 +43,8 @@ class TrackerLogger(Logger):
     def log_hyperparams(self, params: dict[str, Any] | Namespace, *args: object, **kwargs: object) -> None:
         """Do nothing, see the class."""
 
+    @rank_zero_only
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        """Pass the figures on."""
+        """Pass the figures on, from the first process only: they are sums over all."""
         if named := {self._prefix + name: float(value) for name, value in metrics.items() if name != "epoch"}:
             self._tracker.log(named, step)

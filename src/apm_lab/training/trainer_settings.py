@@ -45,3 +45,8 @@ class TrainerSettings:
         """The strategy's Lightning name."""
         several = self.devices * self.num_nodes > 1
         return "ddp_spawn" if several and self.strategy == "auto" else self.strategy
+
+    @property
+    def starts_processes(self) -> bool:
+        """Whether the fit runs in processes that the trainer starts from this one, by spawning or forking."""
+        return self.resolved_strategy.endswith(("_spawn", "_fork", "_notebook"))

@@ -63,4 +63,4 @@ class JudgingCallback(Callback):
                 torch.as_tensor(np.asarray(differences, dtype=np.float64), device=device),
                 torch.as_tensor(np.asarray(known, dtype=np.bool_), device=device),
             )
-            self.log(name, metric.compute().float())
+            self.log(name, metric.compute().float(), sync_dist=True)

@@ -62,7 +62,7 @@ class ScoringCallback(Callback):
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log the epoch's figures; `compute` sums over processes."""
         for name, metric in self._metrics().items():
-            self.log(name, metric.compute().float())
+            self.log(name, metric.compute().float(), sync_dist=True)
 
 
 def _exchange_device(trainer: Trainer) -> torch.device:
