@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted; the same command continues", file=sys.stderr)
         return 130
+
+
+def _stop(_signal: int, _frame: object) -> None:
+    """End the process on SIGTERM, also in the middle of a fit, where Lightning alone would only make a note of it."""
+    raise KeyboardInterrupt
 
 
 def _debugging(arguments: Sequence[str]) -> bool:
@@ -89,6 +96,8 @@ def _experiment(arguments: list[str]) -> int:
     from apm_lab.experiment import sweep
 
     before = sys.argv
+    in_main = threading.current_thread() is threading.main_thread()  # the only one that may take signals
+    earlier = signal.signal(signal.SIGTERM, _stop) if in_main else None
     sys.argv = ["apm_lab", *forced(arguments)]
     try:
         hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(_job)()
@@ -98,10 +107,14 @@ def _experiment(arguments: list[str]) -> int:
         if _debugging(arguments) or isinstance(fault.__cause__, ApmLabError):
             raise (fault.__cause__ if isinstance(fault.__cause__, ApmLabError) else fault) from None
         raise ConfigError(_readable(fault)) from None
-    except SystemExit as leaving:  # argparse's own
+    except SystemExit as leaving:  # argparse's own, or what Lightning makes of an interrupt
+        if isinstance(leaving.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
         return int(leaving.code or 0) if isinstance(leaving.code, int | None) else 2
     finally:
         sys.argv = before
+        if earlier is not None:
+            signal.signal(signal.SIGTERM, earlier)
     return sweep.exit_code()
 
 
