@@ -35,7 +35,7 @@ def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
     if mapping["draws"] < 1:
         yield f"mapping.draws={mapping['draws']}: expected at least 1"
     signed = mapping["kind"]["_target_"].endswith(".SignedPermutation")
-    if signed and N > M:
+    if signed and N > M >= 1:  # an empty pool has a message of its own
         yield (
             f"mapping=signed_permutation needs N <= M, the pool has N={N} attributes and M={M} principles; "
             "shorten pool.attributes, or take mapping=gaussian"

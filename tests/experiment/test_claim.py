@@ -1,0 +1,66 @@
+import json
+import os
+import socket
+import time
+
+from apm_lab.experiment.claim import claim_run
+
+
+def ask(folder):
+    return claim_run(folder / ".claims", "abc", folder / "study" / "run")
+
+
+def written(folder, **change):
+    path = folder / ".claims" / "abc"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    return path
+
+
+def test_the_first_has_it_and_the_second_waits(tmp_path):
+    assert ask(tmp_path).state == "ours"
+    second = ask(tmp_path)
+    assert (second.state, second.owner) == ("busy", f"process {os.getpid()} on {socket.gethostname()}")
+
+
+def test_a_finished_run_is_done_until_its_folder_is_gone(tmp_path):
+    claim = ask(tmp_path)
+    (claim.folder / "manifest.json").write_text("{}")
+    claim.finish()
+    assert ask(tmp_path).state == "done"
+    (claim.folder / "manifest.json").unlink()
+    again = ask(tmp_path)
+    assert (again.state, again.resumed, again.folder) == ("ours", True, claim.folder)
+
+
+def test_a_dead_owner_is_taken_over(tmp_path):
+    folder = ask(tmp_path).folder
+    written(tmp_path, pid=2**22 + 1)
+    claim = ask(tmp_path)
+    assert (claim.state, claim.resumed, claim.folder) == ("ours", True, folder)
+
+
+def test_a_reused_process_number_is_no_owner(tmp_path):
+    ask(tmp_path)
+    written(tmp_path, start="1")
+    assert ask(tmp_path).state == "ours"
+
+
+def test_another_host_is_believed_while_its_heart_beats(tmp_path):
+    ask(tmp_path)
+    path = written(tmp_path, host="elsewhere")
+    assert ask(tmp_path).state == "busy"
+    os.utime(path, (time.time() - 1000, time.time() - 1000))
+    assert ask(tmp_path).state == "ours"
+
+
+def test_a_damaged_claim_is_nobodys(tmp_path):
+    ask(tmp_path)
+    (tmp_path / ".claims" / "abc").write_text("{")
+    assert ask(tmp_path).state == "ours"
+
+
+def test_leaving_without_finishing_frees_the_claim(tmp_path):
+    claim = ask(tmp_path)
+    with claim.held():
+        assert ask(tmp_path).state == "busy"
+    assert ask(tmp_path).state == "ours"

@@ -1,0 +1,54 @@
+"""Every shipped option composes, resolves and passes the pre-flight."""
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from apm_lab.experiment.config_folder import config_folder
+from apm_lab.experiment.identity import run_identity
+from apm_lab.experiment.preflight import require_sound
+
+OPTIONS = sorted(
+    f"{'+' if file.parent.name == 'scale' else ''}{file.parent.name}={file.stem}"
+    for file in config_folder().glob("*/*.yaml")
+)
+
+
+def composed(*overrides):
+    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+        return OmegaConf.to_container(compose("config", list(overrides)), resolve=True)
+
+
+def test_options_are_found():
+    assert len(OPTIONS) > 20
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_option_passes_the_preflight(option):
+    require_sound(composed(option))
+
+
+@pytest.mark.parametrize(
+    "file", sorted(config_folder().glob("*/*.yaml")), ids=lambda file: f"{file.parent.name}/{file.stem}"
+)
+def test_a_yaml_is_values_and_at_most_a_screen(file):
+    lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
+    assert len(lines) <= 16
+
+
+@pytest.mark.parametrize("override", ["logger=csv", "++outputs=elsewhere", "++store.path=x.sqlite", "++debug=true"])
+def test_what_changes_no_figure_changes_no_identity(override):
+    assert run_identity(composed(override), "data") == run_identity(composed(), "data")
+
+
+@pytest.mark.parametrize(
+    "override", ["++seed=1", "++users.train=999", "method.label=regression", "router=ngrams", "trainer.threads=2"]
+)
+def test_what_can_change_a_figure_changes_the_identity(override):
+    assert run_identity(composed(override), "data") != run_identity(composed(), "data")
+
+
+def test_data_are_told_apart_by_content_not_by_path():
+    one, other = composed("++dataset.path=a.jsonl"), composed("++dataset.path=b.jsonl")
+    assert run_identity(one, "same") == run_identity(other, "same")
+    assert run_identity(one, "same") != run_identity(one, "other")

@@ -1,0 +1,138 @@
+"""A user's mistake is one message that names the thing and the nearest valid choice, and exit code 2."""
+
+import gzip
+import re
+import sqlite3
+
+import pytest
+
+from apm_lab.experiment.cli import main
+
+SMALL = ["+scale=smoke", "router=ngrams", "logger=csv"]
+MISTAKES = {
+    "unknown option": (["method=routng"], r"method=routng: no such option; did you mean routing"),
+    "unknown group": (["metod=routing"], r"metod: no such key; did you mean method"),
+    "unknown key": (["trainer.max_epoch=3"], r"trainer\.max_epoch: no such key; did you mean max_epochs"),
+    "unknown key with plus": (["+trainer.max_epoch=3"], r"trainer\.max_epoch: no such key; did you mean max_epochs"),
+    "unknown key of a method": (["method.rank=-1"], r"method\.rank: no such key"),
+    "unknown top key": (["sed=1"], r"sed: no such key; did you mean seed"),
+    "word for a number": (["seed=abc"], r"seed='abc': expected int"),
+    "word for a count": (["users.train=many"], r"users\.train='many': expected int"),
+    "boolean for a count": (["users.train=true"], r"users\.train=True: expected int"),
+    "value for a group": (["users.train=2.5"], r"users\.train=2\.5: expected int"),
+    "bad choice": (["method.label=margn"], r"method\.label='margn': expected margin or two_sided"),
+    "no test users": (["users.test=0"], r"users\.test=0: expected at least 1"),
+    "no training users": (["users.train=0"], r"users\.train=0: routing learns"),
+    "negative users": (["users.train=-3"], r"users\.train=-3: expected at least 0"),
+    "k larger than N": (["users.active=9"], r"users\.active=9: .* N=3"),
+    "N larger than M": (
+        ["pool.attributes=[verbose,anxious,unpolished]", "pool.principles=[persuasive,casual]"],
+        r"needs N <= M, the pool has N=3 attributes and M=2 principles",
+    ),
+    "empty principles": (["pool.principles=[]"], r"pool\.principles is empty"),
+    "duplicate principles": (
+        ["pool.principles=[casual,Casual,gentle]", "pool.attributes=[verbose]"],
+        r"pool\.principles names 'casual' twice",
+    ),
+    "unknown attribute": (["pool.attributes=[verbos]", "pool.principles=[casual]"], r"verbos.*did you mean verbose"),
+    "unknown principle": (["pool.principles=[casul]", "pool.attributes=[verbose]"], r"casul.*did you mean casual"),
+    "pool too large": (["pool.size=11"], r"pool\.size=11: Table 6 has 10"),
+    "odd antithetic draws": (["mapping.design=antithetic", "mapping.draws=3"], r"antithetic needs an even number"),
+    "latin draws": (["mapping.design=latin", "mapping.draws=4"], r"latin needs a multiple of 6"),
+    "latin gaussian": (["mapping=gaussian", "mapping.design=latin"], r"mapping\.design=latin is for"),
+    "router shape": (["router=modernbert_small", "router.heads=7"], r"router\.hidden_size is 128, expected a multiple"),
+    "router share": (["router=modernbert_small", "router.warmup_fraction=2"], r"router\.warmup_fraction"),
+    "baseline": (
+        ["router=modernbert_small", "study.baseline_router=ngram"],
+        r"baseline_router=ngram.*did you mean ngrams",
+    ),
+    "missing data": (["dataset.path=no_such.jsonl"], r"dataset\.path=no_such\.jsonl: there is no such file"),
+    "foreign target": (["method._target_=os.system"], r"_target_ os\.system is refused: package 'os'"),
+    "misspelt class": (
+        ["method._target_=apm_lab.methods.routing.Routng"],
+        r"no class or function 'Routng'; did you mean",
+    ),
+    "missing plug-in": (
+        ["method._target_=not_there.Method", "plugins=[not_there]"],
+        r"package 'not_there' is not installed here",
+    ),
+    "grammar": (["users.train=[1,2"], r"."),
+    "flag": (["--multrun"], r"no such flag --multrun; did you mean --multirun"),
+    "verb": (["lst"], r"'lst' is neither a verb nor an override.*did you mean list"),
+}
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def fails(arguments, capfd):
+    """Return the one message of a command that must fail by the user's mistake."""
+    assert main(arguments) == 2
+    shown = capfd.readouterr()
+    assert shown.err.startswith("error: ")
+    assert shown.err.count("error: ") == 1
+    assert "Traceback" not in shown.err + shown.out
+    return shown.err
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistake(name, capfd):
+    arguments, message = MISTAKES[name]
+    verb = not (arguments[0].startswith("-") or "=" in arguments[0])
+    assert re.search(message, fails(arguments if verb else [*SMALL, *arguments], capfd), re.DOTALL)
+
+
+def test_all_faults_stand_in_one_message(capfd):
+    text = fails([*SMALL, "seed=abc", "trainer.max_epoch=3", "users.train=many", "method.label=margn"], capfd)
+    assert "4 faults" in text
+    for part in ("seed='abc'", "trainer.max_epoch", "users.train='many'", "method.label='margn'"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "cut.jsonl.gz",
+            gzip.compress(b'{"text": "What is this?"}\n' * 50)[:-20],
+            r"cut\.jsonl\.gz is no complete gzip",
+        ),
+        ("not.jsonl.gz", b"hello", r"not\.jsonl\.gz is no complete gzip file"),
+        ("line.jsonl", b'{"text": "one"}\nnot json\n', r"line\.jsonl, line 2: not a JSON object"),
+        ("row.jsonl", b'{"text": "one"}\n[1]\n', r"row\.jsonl, line 2: expected a JSON object, found list"),
+        ("field.jsonl", b'{"txt": "one"}\n', r"field\.jsonl, line 1: no field 'text'"),
+        ("type.jsonl", b'{"text": 5}\n', r"type\.jsonl, line 1: field 'text' is '5'"),
+        ("empty.jsonl", b"", r"empty\.jsonl holds no usable prompt"),
+        ("few.jsonl", b'{"text": "one"}\n{"text": "two"}\n', r"too few"),
+        ("nc.jsonl", b'{"text": "one", "license": "CC-BY-NC-4.0"}\n', r"dataset\.noncommercial=true"),
+    ],
+)
+def test_damaged_data_is_named(name, content, message, capfd, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    assert re.search(message, fails([*SMALL, f"dataset.path={name}"], capfd))
+
+
+def test_a_store_of_another_version_is_refused_by_name(capfd, tmp_path):
+    connection = sqlite3.connect(tmp_path / "old.sqlite")
+    connection.executescript(
+        "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT); INSERT INTO meta VALUES ('version', '0')"
+    )
+    connection.commit()
+    connection.close()
+    text = fails([*SMALL, "store.path=old.sqlite"], capfd)
+    assert re.search(r"old\.sqlite was written by store version 0, this apm_lab reads version 1", text)
+
+
+def test_a_file_that_is_no_store_is_refused(capfd, tmp_path):
+    (tmp_path / "notes.txt").write_text("hello " * 100)
+    assert "notes.txt" in fails([*SMALL, "store.path=notes.txt"], capfd)
+
+
+def test_debug_shows_the_traceback():
+    from apm_lab.errors import ConfigError
+
+    with pytest.raises(ConfigError):
+        main([*SMALL, "users.test=0", "debug=true"])

@@ -1,0 +1,196 @@
+"""Runs through the command line: skipped, continued, shared between jobs, and their failures kept apart."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pyarrow.parquet as pq
+import pytest
+
+SMALL = ["+scale=smoke", "router=ngrams", "logger=csv"]
+
+
+def launch(folder, arguments):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(folder)}
+    command = [sys.executable, "-m", "apm_lab", *arguments]
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def run(folder, *arguments, code=0):
+    process = launch(folder, [*SMALL, *arguments])
+    out, err = process.communicate()
+    assert process.returncode == code, err[-2000:]
+    return out
+
+
+def folder_of(folder, out):
+    return folder / re.search(r"^results: (\S+)", out, re.MULTILINE)[1]
+
+
+def manifest(folder, out):
+    return json.loads((folder_of(folder, out) / "manifest.json").read_text())
+
+
+def rows(run_folder):
+    return pq.read_table(run_folder / "results.parquet").to_pylist()
+
+
+def test_an_interrupted_run_continues_to_the_same_results(tmp_path):
+    done = folder_of(tmp_path, run(tmp_path))
+    expected = pq.read_table(done / "results.parquet")
+    (claim,) = [file for file in (tmp_path / "outputs" / ".claims").iterdir() if file.suffix != ".lock"]
+    content = json.loads(claim.read_text())
+    claim.write_text(json.dumps({**content, "state": "running", "pid": 2**22 + 1}))  # its owner is dead
+    for name in ("manifest.json", "results.parquet", "users.parquet", "parts/draw-0001.npz"):
+        (done / name).unlink()
+    (done / "parts" / "draw-0000.npz").write_bytes(b"PK half a file")
+    out = run(tmp_path)
+    assert "continuing the run that was interrupted" in out
+    assert folder_of(tmp_path, out) == done
+    assert pq.read_table(done / "results.parquet").equals(expected)
+
+
+def test_further_labels_and_mappings_pay_only_for_what_is_new(tmp_path):
+    first = manifest(tmp_path, run(tmp_path))
+    assert all(count["made"] > 0 for count in first["calls"].values())
+    for label in ("two_sided", "regression"):
+        again = manifest(tmp_path, run(tmp_path, f"method.label={label}"))
+        # Test responses in other styles may be judged for the first time; nothing else is.
+        assert all(again["calls"][role]["made"] == 0 for role in ("rewriter", "generator", "model"))
+        assert again["calls"]["judge"]["made"] <= 2 * 40 * 3
+    gaussian = manifest(tmp_path, run(tmp_path, "mapping=gaussian"))
+    assert all(gaussian["calls"][role]["made"] == 0 for role in ("rewriter", "generator", "model"))
+    # Every principle of every training candidate is weighed now; those of the permutations are there already.
+    candidates = (60 + 12) * 2 * 6
+    before = first["calls"]["judge"]["made"]
+    assert 0 < gaussian["calls"]["judge"]["made"] < candidates * 3
+    assert before + gaussian["calls"]["judge"]["made"] <= candidates * 3 + 40 * 8 * 3 + 2 * 24 * 2 * 3
+
+
+def test_a_multirun_ends_with_one_table_and_shares_the_store(tmp_path):
+    out = run(tmp_path, "method=routing,routing_oracle", "mapping=signed_permutation,gaussian", "-m")
+    assert "4 jobs" in out
+    (summary,) = (tmp_path / "outputs" / "multirun").rglob("summary.csv")
+    assert len(summary.read_text().splitlines()) == 5
+    assert out.count("done") >= 4
+
+
+def test_a_failed_job_takes_no_other_with_it(tmp_path):
+    out = run(tmp_path, "users.active=1,9,2", "-m", code=2)
+    assert "3 jobs" in out
+    jobs = [json.loads(file.read_text()) for file in (tmp_path / "outputs" / "multirun").rglob("job.json")]
+    assert sorted(job["state"] for job in jobs) == ["done", "done", "failed"]
+    (failed,) = [job for job in jobs if job["state"] == "failed"]
+    assert "users.active=9" in failed["message"]
+    assert failed["message"].splitlines()[0] in out
+
+
+def test_six_launches_at_once_are_one_run(tmp_path):
+    processes = [launch(tmp_path, SMALL) for _ in range(6)]
+    outs = [process.communicate() for process in processes]
+    assert [process.returncode for process in processes] == [0] * 6, outs
+    assert sum("results: " in out for out, _ in outs) == 1
+    assert sum("skipped: " in out for out, _ in outs) == 5
+
+
+def test_two_jobs_on_one_store_at_once(tmp_path):
+    processes = [launch(tmp_path, [*SMALL, f"method.label={label}"]) for label in ("margin", "regression")]
+    for process in processes:
+        _, err = process.communicate()
+        assert process.returncode == 0, err
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    expected = rows(folder_of(alone, run(alone)))
+    found = next(
+        file.parent
+        for file in (tmp_path / "outputs" / "personalization").rglob("manifest.json")
+        if "++method.label=margin" in json.loads(file.read_text())["overrides"]
+    )
+    assert rows(found) == expected
+
+
+METHOD = """
+from apm_lab.records import Response
+class Toy:
+    def __init__(self, text: str = "Let us work on it together.") -> None:
+        self.text = text
+    def fit(self, view):
+        self.users = len(view.histories)
+    def respond(self, view):
+        return [Response(text=self.text)] * len(view.histories)
+"""
+MAPPING = """
+import numpy as np
+class Half:
+    def __init__(self, shift: float = 0.0) -> None:
+        self.shift = shift
+    def sample(self, rng, M, N):
+        return rng.uniform(-1, 1, (M, N)) + self.shift
+"""
+
+
+def plug_in(folder):
+    (folder / "toys.py").write_text(METHOD + MAPPING)
+    (folder / "prompts.jsonl").write_text("".join(f'{{"text": "What is number {n}?"}}\n' for n in range(40)))
+    files = {
+        "method/toy.yaml": "_target_: toys.Toy\ntext: We can try it together, as a team.\n",
+        "mapping/half.yaml": "_target_: apm_lab.experiment.settings.MappingSettings\n"
+        "kind: {_target_: toys.Half, shift: 0.0}\ndraws: 2\ndesign: independent\nnormalise: l2\n",
+        "dataset/mine.yaml": "_target_: apm_lab.experiment.settings.DatasetSettings\npath: prompts.jsonl\n"
+        "noncommercial: false\n",
+    }
+    for name, text in files.items():
+        path = folder / "options" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return ["--config-dir", "options", "plugins=[toys]"]
+
+
+def test_a_method_a_mapping_and_a_data_set_of_ones_own(tmp_path):
+    out = run(tmp_path, *plug_in(tmp_path), "method=toy", "mapping=half", "dataset=mine")
+    found = {row["method"] for row in rows(folder_of(tmp_path, out))}
+    assert {"toy", "routing_oracle", "nonpersonalized"} <= found
+
+
+def test_a_mapping_that_is_not_zero_mean_is_refused(tmp_path):
+    process = launch(tmp_path, [*SMALL, *plug_in(tmp_path), "mapping=half", "mapping.kind.shift=0.3"])
+    _, err = process.communicate()
+    assert process.returncode == 2
+    assert "E[C]" in err
+
+
+def test_a_plug_in_key_is_checked_too(tmp_path):
+    process = launch(tmp_path, [*SMALL, *plug_in(tmp_path), "method=toy", "method.txt=hello"])
+    _, err = process.communicate()
+    assert process.returncode == 2
+    assert "method.txt: no such key; did you mean text" in err
+
+
+@pytest.mark.parametrize("signal_name", ["SIGTERM", "SIGINT", "SIGKILL"])
+def test_a_run_that_was_stopped_continues(tmp_path, signal_name):
+    import signal
+    import time
+
+    arguments = [*SMALL, "users.train=500", "mapping.draws=4"]
+    process = launch(tmp_path, arguments)
+    parts = tmp_path / "outputs" / "personalization"
+    for _ in range(600):
+        if list(parts.rglob("draw-0000.npz")) or process.poll() is not None:
+            break
+        time.sleep(0.05)
+    process.send_signal(getattr(signal, signal_name))
+    process.communicate()
+    again = launch(tmp_path, arguments)
+    out, err = again.communicate()
+    assert again.returncode == 0, err
+    assert ("continuing" in out) or ("skipped" in out)
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    whole = launch(fresh, arguments)
+    expected, _ = whole.communicate()
+    interrupted = next(parts.rglob("results.parquet"))
+    assert pq.read_table(interrupted).equals(pq.read_table(folder_of(fresh, expected) / "results.parquet"))
