@@ -7,15 +7,16 @@ import math
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.experimental.callback import Callback
-from rich.console import Console
-from rich.table import Table
 
 from apm_lab.errors import ApmLabError
-from apm_lab.experiment.run import Outcome
-from apm_lab.report.table import terminal
+
+if TYPE_CHECKING:  # Hydra loads this file at every start, also for `--cfg`
+    from rich.console import Console
+
+    from apm_lab.experiment.run import Outcome
 
 __all__ = ["SweepSummary", "exit_code", "run_one"]
 
@@ -58,6 +59,10 @@ class SweepSummary(Callback):
 
     def on_multirun_end(self, config: Any, **_: object) -> None:  # noqa: ANN401
         """Read every job's record; what left none was killed."""
+        from rich.table import Table
+
+        from apm_lab.report.table import terminal
+
         folder = Path(config.hydra.sweep.dir)
         jobs = sorted(
             (json.loads(file.read_text()) for file in folder.glob("*/job.json")), key=lambda job: job["number"]
