@@ -31,8 +31,8 @@ _KINDS = {ORACLE: "bound", BAYES: "ceiling", CONSTANT: "reference"}
 
 def terminal() -> Console:
     """Return the terminal; a file or a pipe has no width of its own and gets one that holds the tables."""
-    console = Console()
-    return console if console.is_terminal else Console(width=120)
+    console = Console(highlight=False)  # a path with colours in it can't be copied
+    return console if console.is_terminal else Console(highlight=False, width=120)
 
 
 def print_summary(console: Console, title: str, summary: Summary, health: Health) -> None:
