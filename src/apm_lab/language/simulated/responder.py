@@ -30,6 +30,8 @@ _NAMES = {
     "collaborative": ("collaborative",),
     "presents_multiple_perspectives": ("multiple perspectives",),
 }
+_VERBS = "be|avoid being|acknowledge|avoid acknowledging|assume no|avoid assuming no|present|avoid presenting"
+_BARE = re.compile(rf"(?:{_VERBS}) (?:{'|'.join(name for names in _NAMES.values() for name in names)})\.")
 
 
 class SimulatedResponder:
@@ -92,12 +94,13 @@ def understood_instruction(messages: Sequence[Message]) -> tuple[int, int] | Non
     `placement=user` puts the instruction on a line of its own before the prompt.
     """
     for message in messages:
-        line = message.content.partition("\n\n")[0] if message.role == "user" else message.content
-        if message.role == "user" and line == message.content:
-            continue
-        lowered = line.lower()
+        line, _, rest = message.content.partition("\n\n")
+        # A prompt of several paragraphs is no instruction because it speaks of a style: in a user turn the first line
+        # must be nothing but one.
+        instructs = _BARE.fullmatch(line.lower()) if message.role == "user" and rest else message.role == "system"
+        lowered = (line if message.role == "user" else message.content).lower()
         for principle, names in enumerate(_NAMES.values()):
-            if any(name in lowered for name in names):
+            if instructs and any(name in lowered for name in names):
                 return principle, -1 if "avoid" in lowered else 1
     return None
 
