@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from apm_lab.errors import DataError
+
 __all__ = ["Claim", "claim_run"]
 
 _BEAT_S, _STALE_S = 10.0, 90.0
@@ -64,7 +66,15 @@ def claim_run(claims: Path, identity: str, new_folder: Path) -> Claim:
 
     The claim is a file created exclusively, with its owner; one whose owner is dead (same host) or silent for 90 s
     (another host) is taken over. Looking and taking happen under one lock file, so two takers can't both succeed.
+    DataError where the folder can't be written.
     """
+    try:
+        return _claim(claims, identity, new_folder)
+    except OSError as fault:
+        raise DataError(f"outputs={claims.parent} can't be written: {fault.strerror or fault}") from fault
+
+
+def _claim(claims: Path, identity: str, new_folder: Path) -> Claim:
     claims.mkdir(parents=True, exist_ok=True)
     path = claims / identity
     with _locked(claims / f"{identity}.lock"):

@@ -39,14 +39,12 @@ def _files(package: str) -> Iterator[tuple[str, Path]]:
     from importlib.util import find_spec
 
     spec = find_spec(package)
-    if spec is None or spec.origin is None:
+    if spec is None:
         return
-    origin = Path(spec.origin)
-    if not spec.submodule_search_locations:
-        yield origin.name, origin
-        return
-    root = origin.parent
-    for file in sorted(root.rglob("*")):
-        relative = file.relative_to(root)
-        if file.suffix in (".py", ".yaml", ".jsonl") and relative.parts[0] != "conf":
-            yield str(relative), file
+    if spec.origin is not None and not spec.submodule_search_locations:
+        yield Path(spec.origin).name, Path(spec.origin)
+    for root in map(Path, spec.submodule_search_locations or ()):  # a package without __init__.py has no origin
+        for file in sorted(root.rglob("*")):
+            relative = file.relative_to(root)
+            if file.suffix in (".py", ".yaml", ".jsonl") and relative.parts[0] != "conf":
+                yield str(relative), file

@@ -71,12 +71,14 @@ class DrawParts:
         """Return the arms of a finished draw, or None when it is not there or can't be read."""
         path = self._folder.path / self._name(draw)
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            # Opened here, because numpy leaves its own handle on a damaged archive open.
+            with path.open("rb") as handle, np.load(handle, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
-        except (OSError, ValueError, zipfile.BadZipFile, EOFError):
+            # The last slash: an option in a folder of its group, and so an arm, has one in its name.
+            names = list(dict.fromkeys(name.rpartition("/")[0] for name in arrays))
+            return {name: ArmDraw(*(arrays[f"{name}/{field}"] for field in ArmDraw.__slots__)) for name in names}
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
             return None
-        names = list(dict.fromkeys(name.partition("/")[0] for name in arrays))
-        return {name: ArmDraw(*(arrays[f"{name}/{field}"] for field in ArmDraw.__slots__)) for name in names}
 
     def save(self, draw: int, arms: Mapping[str, ArmDraw]) -> None:
         """Keep the arms of a finished draw."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from apm_lab.errors import ConfigError, did_you_mean
-from apm_lab.experiment.signature import Parameter, read_signature
+from apm_lab.experiment.signature import Parameter, installed, read_signature
 
 __all__ = ["GROUPS", "INJECTED", "faults"]
 
@@ -37,9 +37,11 @@ _ROOT = "apm_lab.experiment.settings.RootSettings"
 
 def faults(config: Mapping[str, Any]) -> list[str]:
     """Return every fault of a resolved config (plain containers), each naming key, value and what was expected."""
-    plugins = tuple(config.get("plugins") or ())
+    given = config.get("plugins")
+    plugins = tuple(str(name) for name in given) if isinstance(given, list) else ()
     values = {key: value for key, value in config.items() if key not in GROUPS}
     found = list(_check_keys("", values, read_signature(_ROOT), GROUPS))
+    found += [f"plugins: package '{name}' is not installed here" for name in plugins if not installed(name)]
     for group in GROUPS:
         node = config.get(group)
         if not isinstance(node, Mapping):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from apm_lab.errors import ConfigError, did_you_mean
 
-__all__ = ["LIBRARIES", "Parameter", "read_signature"]
+__all__ = ["LIBRARIES", "Parameter", "installed", "read_signature"]
 
 LIBRARIES = ("apm_lab", "torch", "lightning", "torchmetrics", "transformers", "sklearn", "hydra_plugins")
 """Packages that a `_target_` may name beside the plug-in packages of the config."""
@@ -46,7 +46,10 @@ def read_signature(target: str, plugins: tuple[str, ...] = ()) -> dict[str, Para
     if package in LIBRARIES[1:]:
         return None
     file = _source_file(module_name, target)
-    tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+    except SyntaxError as fault:
+        raise ConfigError(f"_target_ {target}: {file}, line {fault.lineno}: {fault.msg}") from None
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return _parameters(node, skip=0)
@@ -56,6 +59,12 @@ def read_signature(target: str, plugins: tuple[str, ...] = ()) -> dict[str, Para
     raise ConfigError(
         f"_target_ {target}: module {module_name} has no class or function '{name}'{did_you_mean(name, names)}"
     )
+
+
+def installed(package: str) -> bool:
+    """Whether a package or a single-file module of this name lies on the import path."""
+    places = [Path(entry or ".", package) for entry in (*sys.path, str(Path(__file__).resolve().parents[2]))]
+    return any(place.is_dir() or place.with_suffix(".py").is_file() for place in places)
 
 
 def _source_file(module: str, target: str) -> Path:
@@ -70,8 +79,7 @@ def _source_file(module: str, target: str) -> Path:
     file = root.joinpath(*parts).with_suffix(".py")
     if file.is_file():
         return file
-    top = any(Path(entry or ".", parts[0]).exists() for entry in (*sys.path, str(root)))
-    if top:
+    if installed(parts[0]):
         raise ConfigError(f"_target_ {target}: package '{parts[0]}' has no module '{module}'")
     raise ConfigError(f"_target_ {target}: package '{parts[0]}' is not installed here")
 

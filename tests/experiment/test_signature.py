@@ -1,0 +1,75 @@
+"""Signatures are read from source, never by importing it."""
+
+import ast
+
+import pytest
+
+from apm_lab.errors import ConfigError
+from apm_lab.experiment.signature import read_signature
+
+SOURCE = """
+raise RuntimeError("imported")
+from dataclasses import dataclass
+class Plain:
+    def __init__(self, size: int, *, rate: float = 0.5, name) -> None: ...
+@dataclass(frozen=True)
+class Fields:
+    size: int
+    rate: float = 0.5
+class Open:
+    def __init__(self, **anything) -> None: ...
+class Child(Plain): ...
+class Empty: ...
+def build(size: int = 3): ...
+"""
+
+
+@pytest.fixture(autouse=True)
+def on_the_path(tmp_path, monkeypatch):
+    read_signature.cache_clear()
+    (tmp_path / "raises.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    read_signature.cache_clear()
+
+
+def read(name):
+    found = read_signature(f"raises.{name}", ("raises",))
+    return found and {
+        key: (each.annotation and ast.unparse(each.annotation), each.required) for key, each in found.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Plain", {"size": ("int", True), "rate": ("float", False), "name": (None, True)}),
+        ("Fields", {"size": ("int", True), "rate": ("float", False)}),
+        ("Open", None),
+        ("Child", None),
+        ("Empty", {}),
+        ("build", {"size": ("int", False)}),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_still_read(name, expected):
+    assert read(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "plugins", "message"),
+    [
+        ("raises.Plain", (), r"package 'raises' is neither apm_lab nor a plug-in; allow it with plugins=\[raises\]"),
+        ("absent.Plain", ("absent",), r"package 'absent' is not installed here"),
+        ("apm_lab.methods.routng.Routing", (), r"package 'apm_lab' has no module 'apm_lab.methods.routng'"),
+        ("raises.Plane", ("raises",), r"no class or function 'Plane'; did you mean Plain"),
+    ],
+)
+def test_refused_absent_and_misspelt_are_told_apart(target, plugins, message):
+    with pytest.raises(ConfigError, match=message):
+        read_signature(target, plugins)
+
+
+def test_a_plug_in_that_is_no_python_is_named_by_file_and_line(on_the_path):
+    (on_the_path / "broken.py").write_text("x = 1\ndef f(:\n")
+    with pytest.raises(ConfigError, match=r"broken\.py, line 2: invalid syntax"):
+        read_signature("broken.f", ("broken",))
