@@ -1,7 +1,9 @@
 """W&B sweep files: every trial composes, and one runs for real through W&B's own agent code with no server."""
 
 import itertools
-import queue
+import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -36,25 +38,29 @@ def test_every_trial_passes_the_preflight(file):
             require_sound(OmegaConf.to_container(compose("config", overrides), resolve=True))
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_trial_runs_through_the_agents_own_code(file, tmp_path, monkeypatch):
-    from wandb.wandb_agent import Agent
+AGENT = """
+import json, queue, sys
+from wandb.wandb_agent import Agent
+agent = Agent(api=None, queue=queue.Queue(), sweep_id="abc123", in_jupyter=False)
+agent._sweep_command = json.loads(sys.argv[1])
+arguments = {"pool.size": {"value": 2}, "users.turns": {"value": 1}, "users.train": {"value": 50}}
+agent._process_command({"type": "run", "id": "1", "run_id": "trial1", "program": "apm_lab", "args": arguments})
+agent._run_processes["trial1"].wait()
+"""
 
-    sweep = yaml.safe_load(file.read_text())
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("WANDB_SWEEP_ID", "abc123")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_trial_runs_through_the_agents_own_code(file, tmp_path):
     # W&B would start `python`; here the interpreter that runs the tests stands in for it, and the run is a small one.
-    command = [sys.executable if part == "${interpreter}" else part for part in sweep["command"]]
-    agent = Agent(api=None, queue=queue.Queue(), sweep_id="abc123", in_jupyter=False)
-    agent._sweep_command = [*command, "+scale=smoke", "router=ngrams"]
-    arguments = {"pool.size": {"value": 2}, "users.turns": {"value": 1}, "users.train": {"value": 50}}
-    agent._process_command({"type": "run", "id": "1", "run_id": "trial1", "program": "apm_lab", "args": arguments})
-    process = agent._run_processes["trial1"]
-    process.wait()
+    parts = yaml.safe_load(file.read_text())["command"]
+    command = [sys.executable if part == "${interpreter}" else part for part in parts]
+    command += ["+scale=smoke", "router=ngrams"]
+    # In a process of its own: the agent leaves traces in the environment.
+    environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_SWEEP_ID": "abc123", "OMP_NUM_THREADS": "1"}
+    agent = [sys.executable, "-c", AGENT, json.dumps(command)]
+    done = subprocess.run(agent, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
     (results,) = (tmp_path / "outputs" / "personalization").rglob("results.parquet")
     assert pq.read_table(results).num_rows > 0
-    run_files = [str(path) for path in results.parent.rglob("*.wandb")]
-    assert len(run_files) == 1
-    assert "trial1" in run_files[0]
+    (mirrored,) = results.parent.rglob("*.wandb")
+    assert "trial1" in mirrored.name
