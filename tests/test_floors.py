@@ -84,6 +84,6 @@ def test_no_path_of_any_machine_is_committed():
         pytest.skip("not a git checkout")
     for name in listed.stdout.splitlines():
         file = ROOT / name
-        if file.suffix in (".py", ".md", ".yaml", ".toml", ".txt", ".cff", ".ipynb", ""):
+        if file.is_file() and file.suffix in (".py", ".md", ".yaml", ".toml", ".txt", ".cff", ".ipynb", ""):
             found = [line for line in file.read_text().splitlines() if stray.search(line) and not line.startswith("#!")]
             assert found == [], name

@@ -1,3 +1,4 @@
+import codecs
 import gzip
 import json
 from pathlib import Path
@@ -10,6 +11,7 @@ from apm_lab.data.prompts import read_prompts, split_prompts
 from apm_lab.errors import DataError
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "prompts" / "prompts.jsonl.gz"
+FINE = b'{"text": "fine"}\n'
 
 
 def written(folder, rows, name="p.jsonl"):
@@ -18,24 +20,68 @@ def written(folder, rows, name="p.jsonl"):
     return path
 
 
+def texts_of(path, **settings):
+    return [prompt.text for prompt in read_prompts(path, **settings)[0]]
+
+
 def test_the_packaged_set():
     prompts, digest = read_prompts()
     assert len(prompts) == 640
     assert len({prompt.text for prompt in prompts}) == 640
+    assert len({prompt.prompt_id for prompt in prompts}) == 640
     assert {prompt.licence for prompt in prompts} == {"Apache-2.0"}
     assert read_prompts()[1] == digest
 
 
+def test_fields_of_a_row(tmp_path):
+    full = {"text": "Why?", "prompt_id": 7, "source": "here", "license": "MIT", "more": [1]}
+    bare = {"text": "How?", "prompt_id": None, "source": None, "license": None}
+    first, second = read_prompts(written(tmp_path, [full, bare]))[0]
+    assert (first.prompt_id, first.text, first.source, first.licence) == ("7", "Why?", "here", "MIT")
+    assert (len(second.prompt_id), second.source, second.licence) == (16, "", "")
+
+
 def test_unusual_line_ends_inside_a_text_split_nothing(tmp_path):
-    texts = ["one\u2028two", "three\u0085four", "five\x1dsix\x0bseven"]
-    prompts, _ = read_prompts(written(tmp_path, [{"text": text} for text in texts]))
-    assert [prompt.text for prompt in prompts] == texts
+    texts = ["one\u2028two", "three\u0085four", "five\x1dsix\x0bseven", "eight\u2029nine"]
+    path = written(tmp_path, [{"text": text} for text in texts])
+    assert texts_of(path) == texts
+    packed = tmp_path / "p.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert texts_of(packed) == texts
 
 
-def test_rows_under_a_non_commercial_licence_are_off_by_default(tmp_path):
-    path = written(tmp_path, [{"text": "a", "license": "MIT"}, {"text": "b", "license": "CC-BY-NC-4.0"}])
-    assert [prompt.text for prompt in read_prompts(path)[0]] == ["a"]
-    assert len(read_prompts(path, noncommercial=True)[0]) == 2
+def test_blank_lines_and_windows_line_ends_are_no_rows(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(b'\r\n{"text": "a"}\r\n\r\n  \n{"text": "b"}')
+    assert texts_of(path) == ["a", "b"]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path):
+    plain, marked = tmp_path / "p.jsonl", tmp_path / "m.jsonl"
+    plain.write_bytes(b"\n" + FINE)
+    marked.write_bytes(codecs.BOM_UTF8 + b"\n" + FINE)
+    assert read_prompts(marked) == read_prompts(plain)
+
+
+@pytest.mark.parametrize(
+    "licence",
+    ["CC-BY-NC-4.0", "cc-by-nc-sa-4.0", "CC BY-NC 4.0", "cc_by_nc", "Attribution-NonCommercial 4.0", "Non-Commercial"],
+)
+def test_rows_under_a_non_commercial_licence_are_off_by_default(tmp_path, licence):
+    path = written(tmp_path, [{"text": "a", "license": "MIT"}, {"text": "b", "license": licence}])
+    assert texts_of(path) == ["a"]
+    assert texts_of(path, noncommercial=True) == ["a", "b"]
+
+
+@pytest.mark.parametrize("licence", ["MIT", "Apache-2.0", "CC-BY-4.0", "CC-BY-ND-4.0", "NCSA", "CC0-1.0"])
+def test_other_licences_are_taken(tmp_path, licence):
+    assert texts_of(written(tmp_path, [{"text": "a", "license": licence}])) == ["a"]
+
+
+def test_a_file_of_non_commercial_rows_alone_says_which_key_takes_them(tmp_path):
+    path = written(tmp_path, [{"text": "b", "license": "CC-BY-NC-4.0"}])
+    with pytest.raises(DataError, match=r"no usable prompt.*dataset\.noncommercial=true"):
+        read_prompts(path)
 
 
 def test_equal_texts_are_kept_once_and_the_digest_is_of_the_content(tmp_path):
@@ -44,26 +90,63 @@ def test_equal_texts_are_kept_once_and_the_digest_is_of_the_content(tmp_path):
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert len(read_prompts(plain)[0]) == 2
     assert read_prompts(plain) == read_prompts(packed)
+    other = written(tmp_path, rows[:2], "other.jsonl")
+    assert read_prompts(other)[1] != read_prompts(plain)[1]
 
 
-@pytest.mark.parametrize("text", ["\ud800", 5, None, "", "   ", ["a"]])
+@pytest.mark.parametrize("text", ["\ud800", 5, None, "", "   ", ["a"], {"a": 1}, True, float("nan"), 10**4000])
 def test_a_wrong_text_is_named_by_file_and_line(tmp_path, text):
     path = tmp_path / "p.jsonl"
     path.write_text(json.dumps({"text": "fine"}) + "\n" + json.dumps({"text": text}) + "\n")
-    with pytest.raises(DataError, match=r"p\.jsonl, line 2: field 'text'"):
+    with pytest.raises(DataError, match=r"p\.jsonl, line 2: field 'text'") as caught:
         read_prompts(path)
+    assert len(str(caught.value)) < len(str(path)) + 150
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-@given(content=st.binary(max_size=300))
-@settings(max_examples=60)
-def test_random_bytes_never_give_a_traceback(tmp_path_factory, content, suffix):
-    path = tmp_path_factory.mktemp("bytes") / f"p.jsonl{suffix}"
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"{}", "no field 'text'"),
+        (b'["text"]', "expected a JSON object, found list"),
+        (b"null", "expected a JSON object, found NoneType"),
+        (b"NaN", "expected a JSON object, found float"),
+        (b'{"text": "cut', "not a JSON object"),
+        (b'{"text": "a"} {"text": "b"}', "not a JSON object"),
+        (b'{"text": "caf\xe9"}', "not a JSON object"),
+        (b'{"text": "\xed\xa0\x80"}', "field 'text' holds half of a surrogate pair"),
+        (b'{"text": "a", "source": "\\udfff"}', "field 'source' holds half of a surrogate pair"),
+        (b'{"text": ' + b"9" * 5000 + b"}", "not a JSON object"),
+        (b'{"text": ' + b"[" * 100_000, "not a JSON object"),
+        (b'{"text": "a", "more": ' + b'{"a":' * 100_000, "not a JSON object"),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_wrong_row_is_named_by_file_and_line(tmp_path, line, message, packed):
+    path = tmp_path / ("p.jsonl.gz" if packed else "p.jsonl")
+    content = FINE + b"\n" + line + b"\n" + FINE
+    path.write_bytes(gzip.compress(content) if packed else content)
+    with pytest.raises(DataError) as caught:
+        read_prompts(path)
+    assert f"{path}, line 3: " in str(caught.value)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_can_not_be_opened(tmp_path):
+    with pytest.raises(DataError, match=r"missing\.jsonl does not exist.*dataset\.path"):
+        read_prompts(tmp_path / "missing.jsonl")
+    with pytest.raises(DataError, match="can't be read: Is a directory"):
+        read_prompts(tmp_path)
+    with pytest.raises(DataError, match="no usable prompt"):
+        read_prompts(written(tmp_path, []))
+
+
+@pytest.mark.parametrize("content", [FINE, b"\x1f\x8b", b"\x1f\x8b\x08\xff" + bytes(40), gzip.compress(FINE) + b"more"])
+def test_what_is_no_gzip_file_is_named(tmp_path, content):
+    path = tmp_path / "p.jsonl.gz"
     path.write_bytes(content)
-    try:
+    with pytest.raises(DataError, match=r"p\.jsonl\.gz is no complete gzip file"):
         read_prompts(path)
-    except DataError as fault:
-        assert str(path) in str(fault)
 
 
 @given(cut=st.integers(min_value=0, max_value=120))
@@ -76,11 +159,44 @@ def test_a_cut_gzip_is_named(tmp_path_factory, cut):
         read_prompts(path)
 
 
-def test_deep_nesting_is_a_named_fault(tmp_path):
-    path = tmp_path / "p.jsonl"
-    path.write_text("[" * 100_000 + "\n")
-    with pytest.raises(DataError, match="line 1"):
-        read_prompts(path)
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("\ud800"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = ("text", "prompt_id", "source", "license")
+NEARLY_ROWS = st.lists(
+    JSON_VALUES | st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES | st.just("text"), max_size=4), max_size=4
+).map(lambda rows: "\n".join(map(json.dumps, rows)).encode())
+
+
+def only_named_faults(path):
+    try:
+        prompts, _ = read_prompts(path)
+    except DataError as fault:
+        assert str(path) in str(fault)
+    else:
+        assert all(prompt.text.strip() for prompt in prompts)
+        "".join(prompt.prompt_id + prompt.text + prompt.source + prompt.licence for prompt in prompts).encode()
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@given(content=st.binary(max_size=300) | NEARLY_ROWS)
+@settings(max_examples=100)
+def test_no_content_gives_a_traceback(tmp_path_factory, content, suffix):
+    path = tmp_path_factory.mktemp("bytes") / f"p.jsonl{suffix}"
+    path.write_bytes(content)
+    only_named_faults(path)
+
+
+@given(content=st.binary(max_size=100) | NEARLY_ROWS, place=st.integers(0, 400), bits=st.integers(0, 255))
+@settings(max_examples=100)
+def test_no_damage_to_a_gzip_gives_a_traceback(tmp_path_factory, content, place, bits):
+    packed = bytearray(gzip.compress(FINE + content, mtime=0))
+    packed[place % len(packed)] ^= bits
+    path = tmp_path_factory.mktemp("bits") / "p.jsonl.gz"
+    path.write_bytes(packed)
+    only_named_faults(path)
 
 
 def test_pools_are_disjoint_and_cover_everything():
@@ -93,9 +209,16 @@ def test_pools_are_disjoint_and_cover_everything():
     assert split_prompts(prompts, 2, seed=4) != pools
 
 
-def test_too_few_prompts_for_the_turns_asked_for():
-    with pytest.raises(DataError, match=r"users\.turns=4"):
-        split_prompts(read_prompts()[0][:7], 4, seed=0)
+@pytest.mark.parametrize(("count", "shares"), [(10, [5, 3, 2]), (7, [4, 2, 1]), (101, [50, 30, 21])])
+def test_pools_of_other_sizes(count, shares):
+    pools = split_prompts(read_prompts()[0][:count], 1, seed=0)
+    assert [len(pools.train), len(pools.test_history), len(pools.test_query)] == shares
+
+
+@pytest.mark.parametrize(("count", "turns"), [(7, 4), (1, 1), (2, 1), (9, 4), (0, 1)])
+def test_too_few_prompts_for_the_turns_asked_for(count, turns):
+    with pytest.raises(DataError, match=rf"{count} prompts .*users\.turns={turns}.*dataset\.path"):
+        split_prompts(read_prompts()[0][:count], turns, seed=0)
 
 
 def test_the_real_prompts_read():

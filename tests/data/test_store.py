@@ -2,18 +2,26 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sqlite3
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from apm_lab.data.store import Store
+from apm_lab.data.store import VERSION, Store
 from apm_lab.errors import StoreError
 
 
 def key(number):
     return number.to_bytes(16, "big")
+
+
+def run(code, *arguments):
+    return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True)
 
 
 def test_what_is_put_is_got_and_the_first_value_stays(tmp_path):
@@ -26,10 +34,20 @@ def test_what_is_put_is_got_and_the_first_value_stays(tmp_path):
     assert (store.texts.count(), store.scores.count()) == (3, 1)
 
 
+def test_a_text_comes_back_as_it_was_and_after_a_new_start(tmp_path):
+    texts = {key(1): "", key(2): "nul \0 inside", key(3): "\u2028 \x85 \U0001f600", key(4): "long " * 50_000}
+    store = Store(tmp_path / "deep" / "down" / "s.sqlite")
+    store.texts.put(texts.items())
+    store.close()
+    assert Store(store.path).texts.get(list(texts)) == texts
+    assert store.texts.get([key(1), key(1)]) == {key(1): ""}  # a closed shelf opens again
+
+
 def test_more_keys_than_a_query_takes(tmp_path):
     store = Store(tmp_path / "s.sqlite")
     store.scores.put((key(n), n % 10 + 1.0) for n in range(3000))
     assert store.scores.get([key(n) for n in range(3000)]) == {key(n): n % 10 + 1.0 for n in range(3000)}
+    assert store.scores.get([]) == {}
 
 
 def test_all_rows_of_a_put_or_none(tmp_path):
@@ -62,6 +80,61 @@ def test_two_processes_write_at_once(tmp_path):
     assert Store(path).scores.count() == 3000
 
 
+def write_own_values(path, start, value, answers):
+    start.wait()
+    shelf = Store(path).scores
+    for number in range(300):
+        shelf.put([(key(number), value)])
+    answers.put(shelf.get([key(number) for number in range(300)]))
+
+
+def test_processes_that_write_the_same_keys_at_once_read_the_same_values(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    start, answers = context.Barrier(2), context.Queue()
+    workers = [
+        context.Process(target=write_own_values, args=(tmp_path / "s.sqlite", start, value, answers))
+        for value in (3.0, 8.0)
+    ]
+    for worker in workers:
+        worker.start()
+    first, second = answers.get(timeout=60), answers.get(timeout=60)
+    for worker in workers:
+        worker.join()
+    assert first == second
+    assert len(first) == 300
+    assert set(first.values()) <= {3.0, 8.0}
+
+
+def test_a_store_that_another_process_is_just_making_is_waited_for(tmp_path):
+    path = tmp_path / "s.sqlite"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("CREATE TABLE half_made (a)")
+
+    def give_up():
+        time.sleep(0.2)
+        other.execute("ROLLBACK")
+        other.close()
+
+    thread = threading.Thread(target=give_up)
+    thread.start()
+    assert Store(path).texts.count() == 0
+    thread.join()
+
+
+def test_a_forked_child_opens_the_store_for_itself(tmp_path):
+    code = (
+        "import os, sys\nfrom apm_lab.data.store import Store\nshelf = Store(sys.argv[1]).texts\n"
+        "shelf.put([(b'parent', 'p')])\nbefore = shelf._connections[os.getpid()]\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n    shelf.put([(b'child', 'c')])\n"
+        "    assert shelf._connections[os.getpid()] is not before\n    shelf.close()\n    os._exit(0)\n"
+        "assert os.waitpid(pid, 0)[1] == 0\nshelf.put([(b'again', 'a')])\nprint(shelf.count())\n"
+    )
+    done = run(code, tmp_path / "s.sqlite")
+    assert (done.stdout, done.stderr) == ("3\n", "")
+
+
 def test_a_killed_writer_leaves_a_store_that_reads(tmp_path):
     path = tmp_path / "s.sqlite"
     code = (
@@ -81,6 +154,23 @@ def test_a_killed_writer_leaves_a_store_that_reads(tmp_path):
     Store(path).texts.put([(b"x" * 16, "after")])
 
 
+def test_a_writer_killed_inside_a_put_leaves_nothing_of_it(tmp_path):
+    path = tmp_path / "s.sqlite"
+    Store(path).texts.put([(key(1), "before")])
+    code = (
+        "import os, signal, sys\nfrom apm_lab.data.store import Store\n"
+        "def rows():\n"
+        "    for n in range(2, 20_000):\n        yield n.to_bytes(16, 'big'), 'text ' * 100\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "Store(sys.argv[1]).texts.put(rows())\n"
+    )
+    assert run(code, path).returncode == -signal.SIGKILL
+    store = Store(path)
+    assert store.texts.count() == 1
+    store.texts.put([(key(2), "after")])
+    assert store.texts.get([key(1), key(2)]) == {key(1): "before", key(2): "after"}
+
+
 def test_a_full_disk_is_one_message_and_the_store_reads_on(tmp_path):
     path = tmp_path / "s.sqlite"
     Store(path).texts.put([(key(1), "before")])
@@ -90,12 +180,16 @@ def test_a_full_disk_is_one_message_and_the_store_reads_on(tmp_path):
         "shelf = Store(sys.argv[1]).texts\n"
         "try:\n    for n in range(2, 10**5):\n        shelf.put([(n.to_bytes(16, 'big'), 'text ' * 200)])\n"
         "except StoreError as fault:\n    print(fault)\n"
+        "assert shelf.get([(1).to_bytes(16, 'big')])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+    done = run(code, path)
     assert done.stdout.startswith(f"store {path}: ")
     assert "free space on the disk" in done.stdout
+    assert done.stdout.count("\n") == 1
     assert done.stderr == ""
-    assert Store(path).texts.get([key(1)]) == {key(1): "before"}
+    store = Store(path)
+    assert store.texts.get([key(1)]) == {key(1): "before"}
+    store.texts.put([(b"x" * 16, "after")])
 
 
 def test_a_shelf_survives_pickling(tmp_path):
@@ -111,11 +205,71 @@ def test_only_an_empty_file_may_become_a_store(tmp_path, content):
     if content:
         with pytest.raises(StoreError, match=r"s\.sqlite"):
             Store(path)
+        assert path.read_bytes() == content
     else:
         assert Store(path).texts.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("statements", "message"),
+    [
+        (["CREATE TABLE notes (a)"], "no apm_lab store"),
+        (["CREATE TABLE meta (a, b)"], "no apm_lab store"),
+        (["CREATE TABLE meta (name, value)"], "no apm_lab store"),
+        (
+            ["CREATE TABLE meta (name, value)", "INSERT INTO meta VALUES ('version', '99')"],
+            f"written by store version 99, this apm_lab reads version {VERSION}",
+        ),
+    ],
+)
+def test_another_ones_file_is_refused_by_name_and_left_as_it_was(tmp_path, statements, message):
+    path = tmp_path / "s.sqlite"
+    with sqlite3.connect(path) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match=message) as caught:
+        Store(path)
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == before
+    assert [file.name for file in Path(tmp_path).iterdir()] == ["s.sqlite"]
+
+
+def test_a_damaged_store_is_named(tmp_path):
+    path = tmp_path / "s.sqlite"
+    store = Store(path)
+    store.texts.put((key(n), "text " * 100) for n in range(100))
+    store.close()
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + bytes(len(content) - 4096))
+    with pytest.raises(StoreError, match=r"s\.sqlite.*check the file"):
+        Store(path).texts.get([key(n) for n in range(100)])
 
 
 def test_a_folder_that_can_not_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="file"):
         Store(tmp_path / "file" / "s.sqlite")
+    with pytest.raises(StoreError, match=r"store\.path"):
+        Store(tmp_path)
+
+
+def test_a_folder_that_may_not_be_written():
+    # A folder of its own, not pytest's: root would write anywhere, so the child becomes nobody first.
+    code = (
+        "import os, sys\nfrom apm_lab.data.store import Store\nfrom apm_lab.errors import StoreError\n"
+        "if os.geteuid() == 0:\n    os.setuid(65534)\n"
+        "for name in ('new.sqlite', 'folder/new.sqlite'):\n"
+        "    try:\n        Store(os.path.join(sys.argv[1], name))\n"
+        "    except StoreError as fault:\n        print(fault)\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o555)
+        done = run(code, folder)
+        Path(folder).chmod(0o755)
+        assert list(Path(folder).iterdir()) == []
+    lines = done.stdout.splitlines()
+    assert [line.startswith(f"store {folder}/") for line in lines] == [True, True]
+    assert all("store.path=" in line for line in lines)
+    assert done.stderr == ""

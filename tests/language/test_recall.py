@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apm_lab.data.store import Store
 from apm_lab.language.protocols import GenerationCall
@@ -31,20 +33,47 @@ def stored(tmp_path):
 def test_a_call_is_made_once(stored):
     texts, model, counts = stored
     assert texts.generate([call("a"), call("b"), call("a"), call("a", 1)]) == ["a/0", "b/0", "a/0", "a/1"]
+    assert (counts.asked, counts.made) == (4, 3)
     assert texts.generate([call("b")]) == ["b/0"]
-    assert len(model.calls) == 3
-    assert (counts.asked, counts.made) == (5, 3)
+    assert texts.generate([call("c"), call("b")]) == ["c/0", "b/0"]
+    assert [(one.messages[0].content, one.sample) for one in model.calls] == [("a", 0), ("b", 0), ("a", 1), ("c", 0)]
+    assert (counts.asked, counts.made) == (7, 4)
+
+
+def test_nothing_asked_is_nothing_made(stored):
+    texts, model, counts = stored
+    assert texts.generate([]) == []
+    assert (model.calls, counts.asked, counts.made) == ([], 0, 0)
+
+
+def test_another_run_on_the_same_store_makes_no_call(stored, tmp_path):
+    texts, _, _ = stored
+    texts.generate([call("a"), call("b")])
+    model, counts = Echo(), CallCounts()
+    again = StoredTexts(model, Store(tmp_path / "s.sqlite").texts, counts)
+    assert again.generate([call("b"), call("a")]) == ["b/0", "a/0"]
+    assert (model.calls, counts.asked, counts.made) == ([], 2, 0)
 
 
 def test_the_first_writers_text_counts(stored):
-    texts, model, _ = stored
+    texts, model, counts = stored
 
     def late(calls):
-        texts._shelf.put([(texts.key(one), "the other job's") for one in calls])
+        texts._shelf.put([(texts.key(one), "the other job's") for one in calls[:1]])
         return ["mine"] * len(calls)
 
     model.generate = late
+    assert texts.generate([call("a"), call("b")]) == ["the other job's", "mine"]
+    assert counts.made == 2  # it was paid for all the same
     assert texts.generate([call("a")]) == ["the other job's"]
+
+
+def test_a_model_that_fails_leaves_nothing_behind(stored):
+    texts, model, _ = stored
+    model.generate = lambda calls: ["one answer too few"] * (len(calls) - 1)
+    with pytest.raises(ValueError, match="zip"):
+        texts.generate([call("a"), call("b")])
+    assert texts._shelf.count() == 0
 
 
 def test_the_key_depends_on_what_spec_names_and_on_nothing_else(tmp_path):
@@ -54,7 +83,14 @@ def test_the_key_depends_on_what_spec_names_and_on_nothing_else(tmp_path):
         chat = tuple(Message(*pair) for pair in messages)
         return StoredTexts(model or Echo(), shelf, CallCounts()).key(GenerationCall(chat, sample))
 
-    assert key() == key()
+    class Elsewhere(Echo):
+        """Another class with an address and a role of its own."""
+
+        address, role, name = "http://elsewhere:8000", "generator", "another"
+
+    elsewhere = StoredTexts(Elsewhere(), Store(tmp_path / "other.sqlite").texts, CallCounts(asked=5, made=3))
+    assert key() == key() == elsewhere.key(call("a"))
+    assert len(key()) == 16
     other_engine, other_sampling = Echo(), Echo()
     other_engine.engine, other_sampling.sampling = "hf", '{"t": 1}'
     different = [
@@ -66,6 +102,28 @@ def test_the_key_depends_on_what_spec_names_and_on_nothing_else(tmp_path):
         key(messages=(("system", "a"),)),
         key(messages=(("user", "b"),)),
         key(messages=(("user", "a"), ("user", ""))),
+        key(messages=(("user", ""), ("user", "a"))),
         key(messages=(("user", "a\x1fb"),)),
+        key(messages=(("user", "a\ud800"),)),
+        key(messages=(("user", "A"),)),
     ]
     assert len(set(different)) == len(different)
+
+
+def test_no_content_passes_for_another_turn(stored):
+    texts, _, _ = stored
+    one = GenerationCall((Message("user", "a\x1euser\x1fb"),), 0)
+    two = GenerationCall((Message("user", "a"), Message("user", "b")), 0)
+    assert texts.key(one) != texts.key(two)
+
+
+MESSAGES = st.lists(
+    st.builds(Message, st.sampled_from(["system", "user"]), st.text("a1\x1e\x1fuser", max_size=12)), max_size=3
+)
+CALLS = st.builds(lambda messages, sample: GenerationCall(tuple(messages), sample), MESSAGES, st.integers(0, 12))
+
+
+@given(one=CALLS, other=CALLS)
+def test_different_calls_have_different_keys(tmp_path_factory, one, other):
+    texts = StoredTexts(Echo(), Store(tmp_path_factory.getbasetemp() / "keys.sqlite").texts, CallCounts())
+    assert (texts.key(one) == texts.key(other)) == (one == other)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,9 +17,9 @@ from apm_lab.errors import DataError
 from apm_lab.maths.seeding import stream
 from apm_lab.records import Prompt
 
-__all__ = ["NONCOMMERCIAL", "PromptPools", "read_prompts", "split_prompts"]
+__all__ = ["PromptPools", "read_prompts", "split_prompts"]
 
-NONCOMMERCIAL = "NC"  # the marker in licence names such as CC-BY-NC-4.0
+_OPTIONAL = ("prompt_id", "source", "license")
 _SHARES = {"train": 0.5, "test_history": 0.3, "test_query": 0.2}
 
 
@@ -34,7 +36,8 @@ def read_prompts(path: Path | str | None = None, noncommercial: bool = False) ->
     """Return the prompts of a `.jsonl` or `.jsonl.gz` file (None: the small set of this package) and the file's digest.
 
     A row is an object with `text`; `prompt_id`, `source` and `license` are optional. Rows under a non-commercial
-    licence are left out unless `noncommercial`. Equal texts are kept once.
+    licence are left out unless `noncommercial`. Equal texts are kept once. A UTF-8 byte order mark at the start of the
+    file is no part of it.
 
     Raises:
         DataError: naming the file and the line.
@@ -50,7 +53,7 @@ def read_prompts(path: Path | str | None = None, noncommercial: bool = False) ->
         digest.update(line)
         if line.strip():
             prompt = _parse(line, f"{file}, line {number}")
-            if noncommercial or NONCOMMERCIAL not in prompt.licence.upper().split("-"):
+            if noncommercial or not _is_noncommercial(prompt.licence):
                 prompts.setdefault(prompt.text, prompt)
     if not prompts:
         hint = "" if noncommercial else " (dataset.noncommercial=true takes rows under non-commercial licences too)"
@@ -81,6 +84,7 @@ def _lines(file: Path) -> Iterator[bytes]:
     """Yield the file's lines by line feed alone, so that U+2028 and the like inside a text split nothing."""
     try:
         with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as handle:
+            yield handle.readline().removeprefix(codecs.BOM_UTF8)
             yield from handle
     except FileNotFoundError:
         raise DataError(f"data file {file} does not exist; give its path with dataset.path=...") from None
@@ -101,9 +105,17 @@ def _parse(line: bytes, where: str) -> Prompt:
     if not isinstance(text, str) or not text.strip():
         found = "no field 'text'" if "text" not in row else f"field 'text' is {str(text)[:40]!r}"
         raise DataError(f"{where}: {found}; expected a non-empty string")
-    try:
-        identity = blake2b(text.encode(), digest_size=8).hexdigest()
-    except UnicodeEncodeError:
-        raise DataError(f"{where}: field 'text' holds half of a surrogate pair; expected valid Unicode") from None
-    fields = (str(row.get("prompt_id", identity)), text, str(row.get("source", "")), str(row.get("license", "")))
-    return Prompt(*fields)
+    fields = {"text": text} | {name: str(row[name]) for name in _OPTIONAL if row.get(name) is not None}
+    for name, value in fields.items():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise DataError(f"{where}: field '{name}' holds half of a surrogate pair; expected valid Unicode") from None
+    identity = fields.get("prompt_id") or blake2b(text.encode(), digest_size=8).hexdigest()
+    return Prompt(identity, text, fields.get("source", ""), fields.get("license", ""))
+
+
+def _is_noncommercial(licence: str) -> bool:
+    """Return whether the licence says so: CC-BY-NC-4.0, "CC BY-NC 4.0", cc_by_nc, "Attribution-NonCommercial", ..."""
+    words = re.findall("[A-Z]+", licence.upper())
+    return "NC" in words or "NONCOMMERCIAL" in "".join(words)

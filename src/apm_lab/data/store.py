@@ -6,7 +6,9 @@ after a kill or a full disk, memory that does not grow with the store.
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,11 +21,12 @@ VERSION = "1"
 KEY_BYTES = 16
 _MOST_VARIABLES = 500
 _WAIT_S = 120.0
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS texts (key BLOB PRIMARY KEY, text TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS scores (key BLOB PRIMARY KEY, score REAL NOT NULL) WITHOUT ROWID;
-"""
+_SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS texts (key BLOB PRIMARY KEY, text TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS scores (key BLOB PRIMARY KEY, score REAL NOT NULL) WITHOUT ROWID",
+    f"INSERT OR IGNORE INTO meta VALUES ('version', '{VERSION}')",
+)
 
 
 class _Shelf:
@@ -34,10 +37,11 @@ class _Shelf:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._connection: sqlite3.Connection | None = None
+        # By process id: a forked child opens its own, and must not close the one it inherits.
+        self._connections: dict[int, sqlite3.Connection] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_path": self._path, "_connection": None}
+        return {"_path": self._path, "_connections": {}}
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, object]:
         """Return the stored values among `keys`."""
@@ -66,16 +70,17 @@ class _Shelf:
 
     def close(self) -> None:
         """Close the connection; the next use opens it again."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection = self._connections.pop(os.getpid(), None)
+        if connection is not None:
+            connection.close()
 
     @contextmanager
     def _session(self) -> Iterator[sqlite3.Connection]:
         with _named_faults(self._path):
-            if self._connection is None:
-                self._connection = _connect(self._path)
-            yield self._connection
+            connection = self._connections.get(os.getpid())
+            if connection is None:
+                connection = self._connections[os.getpid()] = _connect(self._path)
+            yield connection
 
 
 class TextShelf(_Shelf):
@@ -104,7 +109,8 @@ class Store:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             connection = _connect(self.path)
             try:
-                _check_version(connection, self.path)
+                if not _is_store(connection, self.path):
+                    _make(connection)
             finally:
                 connection.close()
         self.texts = TextShelf(self.path)
@@ -118,24 +124,49 @@ class Store:
 
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
-    connection.execute("PRAGMA journal_mode=WAL")
     # In WAL mode NORMAL can't corrupt the file; a power cut may lose the last transactions, which are only a cache.
     connection.execute("PRAGMA synchronous=NORMAL")
     return connection
 
 
-def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+def _is_store(connection: sqlite3.Connection, path: Path) -> bool:
+    """Return True for a store of this version, False for an empty file; refuse anything else without touching it."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
-    if tables and "meta" not in tables:
+    if not tables:
+        return False
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(meta)")}
+    query = "SELECT value FROM meta WHERE name='version'"
+    row = connection.execute(query).fetchone() if columns == {"name", "value"} else None
+    if row is None:
         raise StoreError(f"{path} is a SQLite file but no apm_lab store; name another file with store.path=...")
-    connection.executescript(_SCHEMA)
-    connection.execute("INSERT OR IGNORE INTO meta VALUES ('version', ?)", (VERSION,))
-    (version,) = connection.execute("SELECT value FROM meta WHERE name='version'").fetchone()
-    if version != VERSION:
+    if row[0] != VERSION:
         raise StoreError(
-            f"store {path} was written by store version {version}, this apm_lab reads version {VERSION}; "
+            f"store {path} was written by store version {row[0]}, this apm_lab reads version {VERSION}; "
             "use the apm_lab that wrote it, or name another file with store.path=..."
         )
+    return True
+
+
+def _make(connection: sqlite3.Connection) -> None:
+    """Make all tables or none; another process may be doing the same."""
+    _enter_wal_mode(connection)
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA:
+            connection.execute(statement)
+
+
+def _enter_wal_mode(connection: sqlite3.Connection) -> None:
+    """Set the file's mode, which stays with it. Here alone SQLite fails at once where another process is busy."""
+    deadline = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as fault:
+            if fault.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
 
 
 @contextmanager

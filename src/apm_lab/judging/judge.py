@@ -19,6 +19,7 @@ __all__ = ["DIRECTIONS", "Judge", "Scores"]
 
 DIRECTIONS = ("reflect", "dual", "both")
 _TOP = 11.0  # a rating on 1..10 is turned round by 11 - s
+_LOWEST, _HIGHEST = 1 - 1e-6, 10 + 1e-6  # an expected rating carries rounding errors
 
 Scores = tuple[NDArray[np.float32], NDArray[np.bool_]]
 
@@ -96,15 +97,17 @@ class Judge:
         keys = self._keys(texts, rows, columns, side)
         stored = self._shelf.get(keys)
         fresh: dict[bytes, object] = {}
+        asked: set[bytes] = set()  # equal texts are asked once, also where there is no verdict
         start = 0
         while start < len(keys):  # one text's questions lie together: the model reads each text once
             end = start + 1
             while end < len(keys) and rows[end] == rows[start]:
                 end += 1
-            missing = [i for i in range(start, end) if keys[i] not in stored and keys[i] not in fresh]
+            missing = [i for i in range(start, end) if keys[i] not in stored and keys[i] not in asked]
             if missing:
                 questions = [self._questions[columns[i]][side] for i in missing]
                 fresh.update(self._verdicts(texts[rows[start]], questions, [keys[i] for i in missing]))
+                asked.update(keys[i] for i in missing)
                 self._counts.made += len(missing)
             start = end
         if fresh:
@@ -129,14 +132,17 @@ class Judge:
         return keys
 
     def _verdicts(self, text: str, questions: list[Question], keys: list[bytes]) -> dict[bytes, object]:
-        """Ask the model, and ask again what it gave no verdict on; what stays missing is left out."""
+        """Ask the model, and ask again what it gave no verdict on; what stays missing is left out.
+
+        A number off the scale is no verdict.
+        """
         verdicts: dict[bytes, object] = {}
         seeds = dict(zip(keys, keys, strict=True))
         open_questions = dict(zip(keys, questions, strict=True))
         for _ in range(self._retries + 1):
             answers = self._model.score(text, list(open_questions.values()), [seeds[key] for key in open_questions])
             for key, answer in zip(list(open_questions), answers, strict=True):
-                if answer is not None:
+                if answer is not None and _LOWEST <= answer <= _HIGHEST:
                     verdicts[key] = float(answer)
                     del open_questions[key]
             if not open_questions:

@@ -32,7 +32,9 @@ class StoredTexts:
         """Return the call's store key (SPEC "Store key"): method, draw, role, run and address are not in it."""
         digest = self._prefix.copy()
         for message in call.messages:
-            digest.update(f"\x1e{message.role}\x1f{message.content}".encode("utf-8", "surrogatepass"))
+            # With the length before it, no content can pass for the end of one turn and the start of another.
+            turn = f"\x1e{message.role}\x1f{len(message.content)}\x1f{message.content}"
+            digest.update(turn.encode("utf-8", "surrogatepass"))
         digest.update(f"\x1e{call.sample}".encode())
         return digest.digest()
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from hashlib import blake2b
+from math import inf
 
 from apm_lab.errors import ConfigError
 from apm_lab.language.protocols import GenerationCall
@@ -15,7 +16,7 @@ from apm_lab.records import Message
 
 __all__ = ["SimulatedResponder"]
 
-_WORD = re.compile(r"[^\W\d_]{4,}")
+_WORD = re.compile(r"(?<![^\W\d_])[a-zA-Z]{4,}(?![^\W\d_])")
 _MIDPOINT = 5.5
 # What the responder understands of an instruction: words that name a principle.
 _NAMES = {
@@ -53,10 +54,8 @@ class SimulatedResponder:
     sampling = "{}"
 
     def __init__(self, name: str, compliance: float, noise: float) -> None:
-        if not 0 <= compliance <= 1 or noise < 0:
-            raise ConfigError(
-                f"{name}: compliance={compliance} must lie in [0, 1] and noise={noise} must not be negative"
-            )
+        if not (0 <= compliance <= 1 and 0 <= noise < inf):
+            raise ConfigError(f"{name}: compliance={compliance} must lie in [0, 1] and noise={noise} in [0, inf)")
         self._name, self._compliance, self._noise = name, compliance, noise
 
     @property
@@ -70,7 +69,7 @@ class SimulatedResponder:
         return [self._answer(call) for call in calls]
 
     def _answer(self, call: GenerationCall) -> str:
-        prompt = next(message.content for message in reversed(call.messages) if message.role == "user")
+        prompt = _prompt(call.messages)
         instruction = understood_instruction(call.messages)
         random = text_stream(self._name, call.sample, *(f"{m.role}:{m.content}" for m in call.messages))
         complies = random.random() < self._compliance
@@ -105,6 +104,16 @@ def understood_instruction(messages: Sequence[Message]) -> tuple[int, int] | Non
     return None
 
 
+def _prompt(messages: Sequence[Message]) -> str:
+    """Return the last user turn without the instruction that `placement=user` puts before it.
+
+    So the answer's topic and its usual levels are the same for all styles and for either placement.
+    """
+    content = next(message.content for message in reversed(messages) if message.role == "user")
+    line, _, rest = content.partition("\n\n")
+    return rest if rest and _BARE.fullmatch(line.lower()) else content
+
+
 @cache
 def _last_levels() -> dict[str, tuple[float, ...]]:
     return {}
@@ -129,7 +138,7 @@ def base_levels(prompt: str) -> tuple[float, ...]:
 
 
 def _topic(prompt: str) -> str:
-    """Return the prompt's longest word of plain letters, or "this": what the answer is about."""
+    """Return the prompt's longest word of ASCII letters, or "this": what the answer is about."""
     return max(_WORD.findall(prompt[:400]), key=len, default="this").lower()
 
 
