@@ -4,6 +4,7 @@ import math
 import struct
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -23,6 +24,8 @@ def blocks(data):
             offset += room
             continue
         size, kind = struct.unpack("<HB", data[offset + 4 : offset + 7])
+        if offset + 7 + size > len(data):  # still being written
+            return
         partial += data[offset + 7 : offset + 7 + size]
         offset += 7 + size
         if kind in (1, 4):  # a whole record, or the last piece of one
@@ -30,17 +33,33 @@ def blocks(data):
             partial = b""
 
 
+def finished_records(path, kind):
+    """All records of a run that is over: W&B's own process may still write when `finish` returns."""
+    deadline = time.monotonic() + 20
+    while True:
+        records = [kind.FromString(block) for block in blocks(path.read_bytes())]
+        if any(record.HasField("exit") for record in records):
+            return records
+        assert time.monotonic() < deadline, "the run's exit is not on disk"
+        time.sleep(0.02)
+
+
 def read_wandb(folder):
     """Return (config, history rows, summary, raw bytes) of the single offline run under `folder`."""
     from wandb.proto.wandb_internal_pb2 import Record
 
     (path,) = folder.glob("wandb/offline-run-*/*.wandb")
+    for _ in range(100):  # W&B's own process may still be writing on a busy machine; `exit` is its last record
+        records = [Record.FromString(block) for block in blocks(path.read_bytes())]
+        if any(record.HasField("exit") for record in records):
+            break
+        time.sleep(0.1)
     config, history, summary = {}, [], {}
-    for block in blocks(path.read_bytes()):
-        record = Record()
-        record.ParseFromString(block)
+    for record in finished_records(path, Record):
         for update in record.run.config.update if record.HasField("run") else ():
             config[update.key] = json.loads(update.value_json)
+        for update in record.config.update if record.HasField("config") else ():  # what came after the start
+            config[update.key or "/".join(update.nested_key)] = json.loads(update.value_json)
         if record.HasField("history"):
             history.append(
                 {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
