@@ -56,6 +56,29 @@ MISTAKES = {
         ["method._target_=not_there.Method", "plugins=[not_there]"],
         r"package 'not_there' is not installed here",
     ),
+    "null for a group": (["method=null"], r"method=null: no such option; one of: nonpersonalized, routing"),
+    "boolean for a group": (["users=true"], r"users=true: no such option; one of: default"),
+    "null in a grid": (["method=routing,null", "-m"], r"method=null: no such option"),
+    "no group": (["~method"], r"method: expected one of the group's options"),
+    "null for an object": (["mapping.kind=null"], r"mapping\.kind=None: expected MappingKind"),
+    "values for an object": (["judge.model=3"], r"judge\.model=3: expected ScoreModel"),
+    "key of the store": (["store.pth=x"], r"store\.pth: no such key; did you mean path"),
+    "type of the store": (["store.path=3"], r"store\.path=3: expected str"),
+    "negative retries": (["judge.retries=-1"], r"judge\.retries=-1: expected at least 0"),
+    "interpolation": (["seed=${nope}"], r"Interpolation key 'nope' not found"),
+    "no value": (["seed"], r"'seed' is no override; expected key=value"),
+    "no key": (["=3"], r"'=3' is no override; expected key=value"),
+    "flag without its flag": (["--resolve"], r"--resolve goes with --cfg"),
+    "misspelt class of a library": (
+        ["method._target_=torch.nn.Linera", "~method.label"],
+        r"torch\.nn has no 'Linera'; did you mean Linear",
+    ),
+    "misspelt module of a library": (["method._target_=torch.nnn.Linear"], r"there is no module torch\.nnn"),
+    "key that a library does not take": (["method._target_=torch.nn.Linear"], r"unexpected keyword argument 'label'"),
+    "no method": (
+        ["method._target_=apm_lab.records.Style", "~method.label", "method.principle=0", "method.direction=1"],
+        r"method\._target_=apm_lab\.records\.Style is no method",
+    ),
     "grammar": (["users.train=[1,2"], r"."),
     "flag": (["--multrun"], r"no such flag --multrun; did you mean --multirun"),
     "verb": (["lst"], r"'lst' is neither a verb nor an override.*did you mean list"),
@@ -81,8 +104,7 @@ def fails(arguments, capfd):
 @pytest.mark.parametrize("name", MISTAKES)
 def test_mistake(name, capfd):
     arguments, message = MISTAKES[name]
-    verb = not (arguments[0].startswith("-") or "=" in arguments[0])
-    assert re.search(message, fails(arguments if verb else [*SMALL, *arguments], capfd), re.DOTALL)
+    assert re.search(message, fails(arguments if name == "verb" else [*SMALL, *arguments], capfd), re.DOTALL)
 
 
 def test_all_faults_stand_in_one_message(capfd):
@@ -90,6 +112,11 @@ def test_all_faults_stand_in_one_message(capfd):
     assert "4 faults" in text
     for part in ("seed='abc'", "trainer.max_epoch", "users.train='many'", "method.label='margn'"):
         assert part in text
+
+
+def test_all_contradictions_stand_in_one_message(capfd):
+    text = fails([*SMALL, "users.test=0", "pool.size=0", "judge.retries=-1", "dataset.path=no_such"], capfd)
+    assert "4 faults" in text
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,23 @@ def test_two_jobs_on_one_store_at_once(tmp_path):
     assert rows(found) == expected
 
 
+@pytest.mark.parametrize("most_bytes", [2_000, 40_000, 300_000])
+def test_a_full_disk_is_one_message_and_the_run_continues(tmp_path, most_bytes):
+    """No file may grow beyond `most_bytes`, which the system reports like a full disk."""
+    arguments = " ".join(SMALL)
+    script = f"ulimit -f {most_bytes // 1000}; exec {sys.executable} -m apm_lab {arguments}"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("error: ") == 1
+    assert "free space" in done.stderr
+    assert not list(tmp_path.rglob("manifest.json"))
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    assert rows(folder_of(tmp_path, run(tmp_path))) == rows(folder_of(fresh, run(fresh)))
+
+
 METHOD = """
 from apm_lab.records import Response
 class Toy:

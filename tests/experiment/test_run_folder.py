@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from apm_lab.errors import DataError
-from apm_lab.experiment.run_folder import DrawParts, RunFolder
+from apm_lab.experiment.run_folder import DrawParts, RunFolder, full_disk_named
 from apm_lab.studies.arms import ArmDraw
 
 
@@ -63,6 +63,16 @@ def test_a_full_disk_is_one_message_and_leaves_the_old_file(tmp_path):
         folder.appear("notes.txt", full)
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
     assert (tmp_path / "notes.txt").read_text() == "old"
+
+
+def test_a_full_disk_is_named_whoever_was_writing():
+    with (
+        pytest.raises(DataError, match=r"metrics\.csv can't be written: No space left on device; free space"),
+        full_disk_named(),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device", "metrics.csv")
+    with pytest.raises(PermissionError), full_disk_named():
+        raise PermissionError(errno.EACCES, "Permission denied", "metrics.csv")
 
 
 def test_a_table_keeps_missing_values(tmp_path):

@@ -19,6 +19,9 @@ class Fields:
 class Open:
     def __init__(self, **anything) -> None: ...
 class Child(Plain): ...
+@dataclass
+class More(Fields):
+    depth: int
 class Empty: ...
 def build(size: int = 3): ...
 """
@@ -47,6 +50,7 @@ def read(name):
         ("Fields", {"size": ("int", True), "rate": ("float", False)}),
         ("Open", None),
         ("Child", None),
+        ("More", None),
         ("Empty", {}),
         ("build", {"size": ("int", False)}),
     ],
@@ -67,6 +71,17 @@ def test_a_module_that_cannot_be_imported_is_still_read(name, expected):
 def test_refused_absent_and_misspelt_are_told_apart(target, plugins, message):
     with pytest.raises(ConfigError, match=message):
         read_signature(target, plugins)
+
+
+def test_a_name_that_a_package_hands_on_is_read_where_it_stands(on_the_path):
+    inner = on_the_path / "kit" / "parts"
+    inner.mkdir(parents=True)
+    (on_the_path / "kit" / "__init__.py").write_text("from .parts import Thing as Toy\nfrom os import getcwd\n")
+    (inner / "__init__.py").write_text("from ..base import Thing\n")
+    (on_the_path / "kit" / "base.py").write_text("class Thing:\n    def __init__(self, size: int) -> None: ...\n")
+    assert list(read_signature("kit.Toy", ("kit",))) == ["size"]
+    with pytest.raises(ConfigError, match=r"os\.getcwd is refused"):
+        read_signature("kit.getcwd", ("kit",))
 
 
 def test_a_plug_in_that_is_no_python_is_named_by_file_and_line(on_the_path):

@@ -80,6 +80,8 @@ def test_figures_by_hand():
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     ties = [row["value"] for row in rows if row["metric"] == "ties"]
     assert ties == [1.0, 0.0]
+    hits = next(row for row in rows if row["draw"] is None and row["metric"] == "accuracy")
+    assert hits["low"] <= hits["value"] == 7 / 8 <= hits["high"]
     over = next(row for row in rows if row["draw"] is None and row["metric"] == "delta")
     assert (over["n"], over["n_missing"]) == (7, 1)
 

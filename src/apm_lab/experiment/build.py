@@ -21,7 +21,7 @@ from apm_lab.language.recall import CallCounts, StoredTexts
 from apm_lab.language.simulated.reader import BayesReader
 from apm_lab.maths.mapping import check_mapping, draw_mappings
 from apm_lab.maths.seeding import stream
-from apm_lab.methods.protocols import Method
+from apm_lab.methods.protocols import Method, PrivilegedMethod
 from apm_lab.records import Prompt
 from apm_lab.studies.personalization import Personalization
 
@@ -57,10 +57,19 @@ def make(node: Mapping[str, Any], plugins: tuple[str, ...], **given: object) -> 
     handed = {name: value for name, value in given.items() if parameters is not None and name in parameters}
     module, _, name = target.rpartition(".")
     try:
-        found = getattr(import_module(module), name)
+        holder = import_module(module)
     except ImportError as fault:
+        if fault.name and "." in fault.name and f"{module}.".startswith(f"{fault.name}."):
+            raise ConfigError(f"_target_ {target}: there is no module {fault.name}") from fault
         raise MissingPackageError(f"_target_ {target} needs a package that is not installed: {fault}") from fault
-    return found(**{**handed, **values})
+    if not hasattr(holder, name):
+        raise ConfigError(f"_target_ {target}: {module} has no '{name}'{did_you_mean(name, dir(holder))}")
+    try:
+        return getattr(holder, name)(**{**handed, **values})
+    except TypeError as fault:
+        if fault.__traceback__ is not None and fault.__traceback__.tb_next is None:  # the call itself, nothing in it
+            raise ConfigError(f"_target_ {target}: {fault}") from fault
+        raise
 
 
 def build_personalization(
@@ -121,7 +130,10 @@ def _method(config: Mapping[str, Any], router_node: Mapping[str, Any], plugins: 
     given: dict[str, object] = {"trainer": trainer}
     if "router" in parameters:
         given["router"] = make(router_node, plugins, trainer=trainer)
-    return make(config["method"], plugins, **given)
+    method = make(config["method"], plugins, **given)
+    if not isinstance(method, Method | PrivilegedMethod):
+        raise ConfigError(f"method._target_={config['method']['_target_']} is no method: it has no fit and respond")
+    return method
 
 
 def _references(

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -34,8 +34,9 @@ class Claim:
     path: Path | None = None
 
     def finish(self) -> None:
-        """Mark the run as done."""
-        self._write({"state": "done"})
+        """Mark the run as done; DataError where that can't be written."""
+        with _named_faults(self.folder):
+            self._write({"state": "done"})
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -48,13 +49,16 @@ class Claim:
         finally:
             stop.set()
             beat.join()
-            if self.path is not None and _read(self.path).get("state") != "done":
-                self._write({"state": "interrupted"})
+            # Unwritten (a full disk, say) it stays "running", and this process is soon dead: the next one takes over.
+            with suppress(OSError):
+                if self.path is not None and _ours(_read(self.path)):
+                    self._write({"state": "interrupted"})
 
     def _beat(self, stop: threading.Event) -> None:
         while not stop.wait(_BEAT_S):
             if self.path is not None:
-                os.utime(self.path)
+                with suppress(OSError):  # one missed beat is no reason to stop beating
+                    os.utime(self.path)
 
     def _write(self, change: dict[str, Any]) -> None:
         if self.path is not None:
@@ -68,10 +72,16 @@ def claim_run(claims: Path, identity: str, new_folder: Path) -> Claim:
     (another host) is taken over. Looking and taking happen under one lock file, so two takers can't both succeed.
     DataError where the folder can't be written.
     """
-    try:
+    with _named_faults(claims.parent):
         return _claim(claims, identity, new_folder)
+
+
+@contextmanager
+def _named_faults(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as fault:
-        raise DataError(f"outputs={claims.parent} can't be written: {fault.strerror or fault}") from fault
+        raise DataError(f"outputs: {folder} can't be written: {fault.strerror or fault}") from fault
 
 
 def _claim(claims: Path, identity: str, new_folder: Path) -> Claim:
@@ -113,6 +123,15 @@ def _replace(path: Path, content: dict[str, Any]) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
     draft.write_text(json.dumps(content))
     draft.replace(path)
+
+
+def _ours(found: dict[str, Any]) -> bool:
+    """Whether this process is computing the run: not when it is done, nor when another host took it over."""
+    return (
+        found.get("state") == "running"
+        and found.get("pid") == os.getpid()
+        and found.get("host") == socket.gethostname()
+    )
 
 
 def _alive(found: dict[str, Any], path: Path) -> bool:

@@ -99,6 +99,7 @@ def _experiment(arguments: list[str]) -> int:
     in_main = threading.current_thread() is threading.main_thread()  # the only one that may take signals
     earlier = signal.signal(signal.SIGTERM, _stop) if in_main else None
     sys.argv = ["apm_lab", *forced(arguments)]
+    sweep.begin()
     try:
         hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(_job)()
         if _raised:
@@ -134,22 +135,34 @@ def forced(arguments: Sequence[str]) -> list[str]:
             if name in _VALUE_FLAGS and "=" not in argument:
                 flags.append(next(rest, ""))
             continue
-        key = argument.partition("=")[0]
+        key, given, value = argument.partition("=")
+        if not key or not (given or key.startswith("~")):
+            raise ConfigError(f"'{argument}' is no override; expected key=value")
+        for option in value.split(",") if key in groups else ():
+            # What YAML reads as no word would be a fault inside Hydra.
+            if option not in groups[key] and re.fullmatch(r"null|true|false|[-+]?[\d.]+(e[-+]?\d+)?", option, re.I):
+                raise ConfigError(f"{key}={option}: no such option{did_you_mean(option, groups[key])}")
         plain = re.fullmatch(r"[A-Za-z_][\w.]*", key) and "=" in argument
         ours = plain and key not in groups and key.partition(".")[0] != "hydra"
         overrides.append(f"++{argument}" if ours else argument)
+    if "--resolve" in flags and not any(flag.startswith(("--cfg", "-c")) for flag in flags):
+        raise ConfigError("--resolve goes with --cfg: --cfg job --resolve")
     return [*flags, *overrides]
 
 
-def _groups(arguments: Sequence[str]) -> set[str]:
-    """Return the config groups of the shipped folder, of `--config-dir`, and Hydra's own."""
+def _groups(arguments: Sequence[str]) -> dict[str, set[str]]:
+    """Return the config groups of the shipped folder and of `--config-dir`, with their options."""
     folders = [config_folder()]
     for place, argument in enumerate(arguments):
         if argument in ("--config-dir", "-cd") and place + 1 < len(arguments):
             folders.append(Path(arguments[place + 1]))
         elif argument.startswith("--config-dir="):
             folders.append(Path(argument.partition("=")[2]))
-    return {folder.name for base in folders if base.is_dir() for folder in base.iterdir() if folder.is_dir()}
+    groups: dict[str, set[str]] = {}
+    for group in (group for base in folders if base.is_dir() for group in base.iterdir() if group.is_dir()):
+        options = {str(file.relative_to(group).with_suffix("")) for file in group.rglob("*.yaml")}
+        groups.setdefault(group.name, set()).update(options)
+    return groups
 
 
 def _readable(fault: Exception) -> str:
@@ -169,9 +182,10 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
     from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
 
     from apm_lab.experiment import sweep
-    from apm_lab.experiment.run import execute
+    from apm_lab.experiment.run import Outcome, execute
     from apm_lab.report.table import terminal
 
     context = HydraConfig.get()
@@ -180,14 +194,21 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
         "hydra.yaml": OmegaConf.to_yaml(context),
         "overrides.yaml": OmegaConf.to_yaml(context.overrides.task),
     }
-    plain: Any = OmegaConf.to_container(config, resolve=True)
-    overrides = list(context.overrides.task)
-    method = str(context.runtime.choices["method"])
+    # Unresolved: an override may hold an interpolation, which is the run's configuration's to resolve.
+    overrides: Any = OmegaConf.to_container(context.overrides.task, resolve=False)
     console = terminal()
+
+    def run() -> Outcome:
+        try:
+            plain: Any = OmegaConf.to_container(config, resolve=True)
+        except OmegaConfBaseException as fault:
+            raise ConfigError(_readable(fault)) from None
+        return execute(plain, overrides, files, console, str(context.runtime.choices.get("method")))
+
     if context.mode == RunMode.MULTIRUN:
-        return sweep.run_one(context, overrides, lambda: execute(plain, overrides, files, console, method), console)
+        return sweep.run_one(context, overrides, run, console)
     try:
-        return execute(plain, overrides, files, console, method).figures.get("test/delta")
+        return run().figures.get("test/delta")
     except Exception as fault:  # kept for `main`: Hydra would print lines of its own about it
         _raised.append(fault)
         return None

@@ -41,7 +41,7 @@ def _files(package: str) -> Iterator[tuple[str, Path]]:
     spec = find_spec(package)
     if spec is None:
         return
-    if spec.origin is not None and not spec.submodule_search_locations:
+    if spec.origin is not None and spec.has_location and not spec.submodule_search_locations:
         yield Path(spec.origin).name, Path(spec.origin)
     for root in map(Path, spec.submodule_search_locations or ()):  # a package without __init__.py has no origin
         for file in sorted(root.rglob("*")):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from apm_lab.data.pool import ATTRIBUTES, PRINCIPLES
+from apm_lab.data.pool import Pool
 from apm_lab.errors import ConfigError
 from apm_lab.experiment.schema import faults
 
@@ -24,18 +24,31 @@ def require_sound(config: Mapping[str, Any]) -> None:
 
 
 def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
-    users, pool, mapping = config["users"], config["pool"], config["mapping"]
-    N = len(pool["attributes"]) if pool["attributes"] is not None else pool["size"] or len(ATTRIBUTES)
-    M = len(pool["principles"]) if pool["principles"] is not None else pool["size"] or len(PRINCIPLES)
+    users = config["users"]
     for key, least in (("train", 0), ("test", 1), ("validation", 0), ("active", 1), ("turns", 1)):
         if users[key] < least:
             yield f"users.{key}={users[key]}: expected at least {least}"
-    if 1 <= N < users["active"]:
+    if config["judge"]["retries"] < 0:
+        yield f"judge.retries={config['judge']['retries']}: expected at least 0"
+    path = config["dataset"]["path"]
+    if path is not None and not Path(path).is_file():
+        yield f"dataset.path={path}: there is no such file"
+    try:
+        pool = Pool.chosen(**{key: value for key, value in config["pool"].items() if key != "_target_"})
+    except ConfigError as fault:
+        yield str(fault)
+        return
+    N, M = len(pool.attributes), len(pool.principles)
+    if users["active"] > N:
         yield f"users.active={users['active']}: a user can't have more active attributes than the pool has, N={N}"
+    yield from _mapping_contradictions(config["mapping"], N, M)
+
+
+def _mapping_contradictions(mapping: Mapping[str, Any], N: int, M: int) -> Iterator[str]:
     if mapping["draws"] < 1:
         yield f"mapping.draws={mapping['draws']}: expected at least 1"
     signed = mapping["kind"]["_target_"].endswith(".SignedPermutation")
-    if signed and N > M >= 1:  # an empty pool has a message of its own
+    if signed and N > M:
         yield (
             f"mapping=signed_permutation needs N <= M, the pool has N={N} attributes and M={M} principles; "
             "shorten pool.attributes, or take mapping=gaussian"
@@ -46,6 +59,3 @@ def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
         yield "mapping.design=latin is for mapping=signed_permutation; take independent or antithetic"
     if mapping["design"] == "latin" and mapping["draws"] % (2 * max(N, M)):
         yield f"mapping.draws={mapping['draws']}: mapping.design=latin needs a multiple of {2 * max(N, M)}"
-    path = config["dataset"]["path"]
-    if path is not None and not Path(path).is_file():
-        yield f"dataset.path={path}: there is no such file"

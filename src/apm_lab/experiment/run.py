@@ -24,7 +24,7 @@ from apm_lab.experiment.claim import Claim, claim_run
 from apm_lab.experiment.identity import run_identity, source_digest
 from apm_lab.experiment.preflight import require_sound
 from apm_lab.experiment.progress import StageProgress
-from apm_lab.experiment.run_folder import DrawParts, RunFolder, new_folder
+from apm_lab.experiment.run_folder import DrawParts, RunFolder, full_disk_named, new_folder
 from apm_lab.language.recall import CallCounts
 from apm_lab.report.personalization import Summary, results_columns, summarise, users_columns
 from apm_lab.report.table import print_summary
@@ -64,14 +64,16 @@ def execute(
     study = config["study"]["_target_"].rpartition(".")[2].removesuffix("Settings").lower()
     claim = claim_run(outputs / ".claims", identity, new_folder(outputs, study, identity, datetime.now()))
     if claim.state == "done":
-        console.print(f"skipped: this run is done already, its results are in {claim.folder}", soft_wrap=True)
+        console.print(
+            f"skipped: this run is done already, its results are in {claim.folder}", soft_wrap=True, markup=False
+        )
         return Outcome("skipped", claim.folder, _figures_of(claim.folder))
     if claim.state == "busy":
-        console.print(f"skipped: {claim.owner} is computing this run in {claim.folder}", soft_wrap=True)
+        console.print(f"skipped: {claim.owner} is computing this run in {claim.folder}", soft_wrap=True, markup=False)
         return Outcome("busy", claim.folder, {})
     if claim.resumed:
-        console.print(f"continuing the run that was interrupted in {claim.folder}", soft_wrap=True)
-    with claim.held():
+        console.print(f"continuing the run that was interrupted in {claim.folder}", soft_wrap=True, markup=False)
+    with full_disk_named(), claim.held():
         return _compute(config, overrides, hydra_files, console, method_name, data, identity, claim)
 
 
@@ -119,7 +121,7 @@ def _compute(
     label = f" label={config['method']['label']}" if "label" in config["method"] else ""
     title = f"{study.method_name}{label} on {config['model'].get('name', config['model']['_target_'])}"
     print_summary(console, title, summary, draws.health)
-    console.print(f"results: {claim.folder} ({seconds:.0f} s, {_peak_mb():.0f} MB)", soft_wrap=True)
+    console.print(f"results: {claim.folder} ({seconds:.0f} s, {_peak_mb():.0f} MB)", soft_wrap=True, markup=False)
     return Outcome("done", claim.folder, figures)
 
 
@@ -137,7 +139,7 @@ def _trackers(config: Mapping[str, Any], identity: str, folder: Path, console: C
         )
         trackers.append(tracker)
         if isinstance(tracker, WandbTracker) and tracker.notice:
-            console.print(tracker.notice, soft_wrap=True)
+            console.print(tracker.notice, soft_wrap=True, markup=False)
     return Trackers(trackers)
 
 

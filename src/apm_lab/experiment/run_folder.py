@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,28 @@ import numpy as np
 from apm_lab.errors import DataError
 from apm_lab.studies.arms import ArmDraw
 
-__all__ = ["DrawParts", "RunFolder", "new_folder"]
+__all__ = ["DrawParts", "RunFolder", "full_disk_named", "new_folder"]
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def new_folder(outputs: Path, study: str, identity: str, now: datetime) -> Path:
     """Return `outputs/<study>/<date>/<time>-<id8>`."""
     return outputs / study / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}-{identity[:8]}"
+
+
+@contextmanager
+def full_disk_named() -> Iterator[None]:
+    """Turn a full disk, whoever was writing, into a DataError; every other fault passes."""
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno not in _FULL:
+            raise
+        where = fault.filename or "a file"
+        raise DataError(
+            f"{where} can't be written: {fault.strerror}; free space and give the same command again"
+        ) from fault
 
 
 class RunFolder:

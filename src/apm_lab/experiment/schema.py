@@ -32,7 +32,8 @@ INJECTED = ("router", "trainer", "folder", "run_id", "config", "job_type", "name
 """Parameters that `build` hands over itself when a config does not name them."""
 _NAMES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
 _LISTS = ("list", "tuple", "Sequence")
-_ROOT = "apm_lab.experiment.settings.RootSettings"
+_ANYTHING = ("Any", "object")
+_SETTINGS = "apm_lab.experiment.settings"
 
 
 def faults(config: Mapping[str, Any]) -> list[str]:
@@ -40,7 +41,9 @@ def faults(config: Mapping[str, Any]) -> list[str]:
     given = config.get("plugins")
     plugins = tuple(str(name) for name in given) if isinstance(given, list) else ()
     values = {key: value for key, value in config.items() if key not in GROUPS}
-    found = list(_check_keys("", values, read_signature(_ROOT), GROUPS))
+    found = list(_check_keys("", values, read_signature(f"{_SETTINGS}.RootSettings"), GROUPS))
+    if isinstance(config.get("store"), Mapping):
+        found += _check_keys("store", config["store"], read_signature(f"{_SETTINGS}.StoreSettings"))
     found += [f"plugins: package '{name}' is not installed here" for name in plugins if not installed(name)]
     for group in GROUPS:
         node = config.get(group)
@@ -99,16 +102,19 @@ def _fits(value: Any, annotation: ast.expr | None) -> bool:  # noqa: ANN401 (a c
         return True
     if isinstance(annotation, ast.BinOp):  # X | Y
         return _fits(value, annotation.left) or _fits(value, annotation.right)
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):  # written in quotation marks
+        return _fits(value, ast.parse(annotation.value, mode="eval").body)
     if isinstance(annotation, ast.Constant):
         return value is None if annotation.value is None else value == annotation.value
     if isinstance(annotation, ast.Subscript):
         return _fits_generic(value, annotation)
-    if isinstance(annotation, ast.Name) and annotation.id in _NAMES:
+    name = ast.unparse(annotation).rpartition(".")[2]
+    if name in _NAMES:
         # True is an int to Python, but users=true is a mistake.
-        return isinstance(value, _NAMES[annotation.id]) and (annotation.id == "bool") == isinstance(value, bool)
-    if isinstance(annotation, ast.Name) and annotation.id in _LISTS:
+        return isinstance(value, _NAMES[name]) and (name == "bool") == isinstance(value, bool)
+    if name in _LISTS:
         return isinstance(value, list)
-    return not isinstance(value, str | int | float | list)  # an object: a nested node with a _target_, or null
+    return name in _ANYTHING or isinstance(value, Mapping)  # an object is a nested node
 
 
 def _fits_generic(value: Any, annotation: ast.Subscript) -> bool:  # noqa: ANN401

@@ -55,10 +55,24 @@ def read_signature(target: str, plugins: tuple[str, ...] = ()) -> dict[str, Para
             return _parameters(node, skip=0)
         if isinstance(node, ast.ClassDef) and node.name == name:
             return _class_parameters(node)
+        if isinstance(node, ast.ImportFrom):
+            origin = _origin(node, name, module_name, file)
+            if origin is not None and origin != target:
+                return read_signature(origin, plugins)
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     raise ConfigError(
         f"_target_ {target}: module {module_name} has no class or function '{name}'{did_you_mean(name, names)}"
     )
+
+
+def _origin(node: ast.ImportFrom, name: str, module: str, file: Path) -> str | None:
+    """Return where `name` comes from when this line of the module imports it, else None."""
+    for alias in node.names:
+        if name == (alias.asname or alias.name):
+            holders = module.split(".") if file.stem == "__init__" else module.split(".")[:-1]
+            above = holders[: len(holders) - node.level + 1] if node.level else []
+            return ".".join([*above, *([node.module] if node.module else []), alias.name])
+    return None
 
 
 def installed(package: str) -> bool:
@@ -88,7 +102,7 @@ def _class_parameters(node: ast.ClassDef) -> dict[str, Parameter] | None:
     for item in node.body:
         if isinstance(item, ast.FunctionDef) and item.name == "__init__":
             return _parameters(item, skip=1)
-    if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
+    if not node.bases and any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
         fields = [item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]
         return {
             field.target.id: Parameter(field.target.id, field.annotation, field.value is None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import traceback
@@ -18,7 +19,7 @@ if TYPE_CHECKING:  # Hydra loads this file at every start, also for `--cfg`
 
     from apm_lab.experiment.run import Outcome
 
-__all__ = ["SweepSummary", "exit_code", "run_one"]
+__all__ = ["SweepSummary", "begin", "exit_code", "run_one"]
 
 _FIGURES = ("delta", "delta_low", "delta_high", "wl", "win_rate", "accuracy")
 _failed: dict[str, int] = {"worst": 0}
@@ -31,10 +32,12 @@ def run_one(
     console: Console,
 ) -> float | None:
     """Run one job, keep its outcome in `job.json` of its Hydra folder, and return its Delta, None when it failed."""
+    from rich.markup import escape
+
     folder = Path(context.runtime.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {"number": context.job.num, "overrides": overrides}
-    console.rule(f"job {context.job.num}: {' '.join(overrides)}", align="left")
+    console.rule(escape(f"job {context.job.num}: {' '.join(overrides)}"), align="left")
     try:
         outcome = run()
         record |= {"state": outcome.state, "folder": str(outcome.folder), "figures": outcome.figures}
@@ -49,6 +52,11 @@ def run_one(
     return delta
 
 
+def begin() -> None:
+    """Forget the failures of an earlier multirun of this process."""
+    _failed["worst"] = 0
+
+
 def exit_code() -> int:
     """Return the exit code of this process's multirun: 0, 2 when a job failed by a mistake, 1 by a fault of ours."""
     return _failed["worst"]
@@ -59,6 +67,7 @@ class SweepSummary(Callback):
 
     def on_multirun_end(self, config: Any, **_: object) -> None:  # noqa: ANN401
         """Read every job's record; what left none was killed."""
+        from rich.markup import escape
         from rich.table import Table
 
         from apm_lab.report.table import terminal
@@ -73,19 +82,19 @@ class SweepSummary(Callback):
         table = Table(title=f"{len(jobs)} jobs", title_justify="left")
         for column in ("job", "Delta", "95% interval", "W/L", "win rate", "accuracy", "state"):
             table.add_column(column)
-        lines = ["job,overrides,state," + ",".join(_FIGURES) + ",folder,message"]
+        lines: list[list[Any]] = [["job", "overrides", "state", *_FIGURES, "folder", "message"]]
         for job in jobs:
             varied = " ".join(override for override in job["overrides"] if override not in shared) or "(defaults)"
             figures = {name: job.get("figures", {}).get(f"test/{name}", math.nan) for name in _FIGURES}
-            table.add_row(varied.replace("++", ""), *_cells(figures), _state(job))
-            values = [str(job["number"]), json.dumps(" ".join(job["overrides"])), job["state"]]
-            values += [str(figures[name]) for name in _FIGURES]
-            lines.append(",".join([*values, job.get("folder", ""), json.dumps(job.get("message", ""))]))
+            table.add_row(escape(varied.replace("++", "")), *_cells(figures), escape(_state(job)))
+            said = job.get("folder", ""), job.get("message", "")
+            lines.append([job["number"], " ".join(job["overrides"]), job["state"], *figures.values(), *said])
             _failed["worst"] = max(_failed["worst"], job.get("code", 0))
         console = terminal()
         console.print(table)
-        (folder / "summary.csv").write_text("\n".join(lines) + "\n")
-        console.print(f"summary: {folder / 'summary.csv'}", soft_wrap=True)
+        with (folder / "summary.csv").open("w", newline="") as handle:
+            csv.writer(handle).writerows(lines)
+        console.print(f"summary: {folder / 'summary.csv'}", soft_wrap=True, markup=False)
 
 
 def _cells(figures: dict[str, float]) -> list[str]:

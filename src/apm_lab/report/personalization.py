@@ -28,6 +28,7 @@ class ArmSummary:
     delta: Interval
     win_loss: Interval
     win_rate: Interval
+    accuracy_interval: Interval
     control: ControlVerdict | None
 
     @property
@@ -88,6 +89,7 @@ def _passed(arm: ArmSummary) -> bool:
 
 def _arm(draws: PersonalizationDraws, name: str, seed: int) -> ArmSummary:
     values, known = _matrix(draws, name, "difference"), _matrix(draws, name, "known")
+    hits = _matrix(draws, name, "hit").astype(np.float64)
     return ArmSummary(
         name,
         tuple(outcome(row, mask) for row, mask in zip(values, known, strict=True)),
@@ -95,6 +97,7 @@ def _arm(draws: PersonalizationDraws, name: str, seed: int) -> ArmSummary:
         metric_interval("delta", values, known, draws.blocks, seed),
         metric_interval("win_loss", values, known, draws.blocks, seed),
         metric_interval("win_rate", values, known, draws.blocks, seed),
+        mean_interval(hits, np.ones(hits.shape, dtype=bool), draws.blocks),
         control_check(values, known, draws.blocks) if name in CONTROLS else None,
     )
 
@@ -128,7 +131,8 @@ def results_columns(draws: PersonalizationDraws, summary: Summary, seed: int) ->
             low, high, _, note = _bounds(getattr(arm, metric))
             rows.append((None, name, metric, mean, low, high, deviation, note, arm.n, arm.n_missing))
         spread = float(np.std(arm.hits, ddof=1)) if len(arm.hits) > 1 else None
-        rows.append((None, name, "accuracy", arm.accuracy, None, None, spread, "", arm.n + arm.n_missing, 0))
+        low, high, _, note = _bounds(arm.accuracy_interval)
+        rows.append((None, name, "accuracy", arm.accuracy, low, high, spread, note, arm.n + arm.n_missing, 0))
     names = ("draw", "method", "metric", "value", "low", "high", "sd", "note", "n", "n_missing")
     columns: dict[str, list[Any]] = {name: [row[place] for row in rows] for place, name in enumerate(names)}
     columns["void"] = [bool(summary.void)] * len(rows)

@@ -27,7 +27,7 @@ def print_stored(console: Console, folder: Path) -> None:
     by_arm: dict[str, dict[str, dict[str, float]]] = {}
     for row in rows:
         by_arm.setdefault(row["method"], {})[row["metric"]] = row
-    table = Table(title=str(folder), title_justify="left")
+    table = Table(title=escape(str(folder)), title_justify="left")
     for name in ("method", "Delta (sd)", "95% interval", "W/L (sd)", "win rate", "accuracy", "n"):
         table.add_column(name)
     for arm, figures in by_arm.items():

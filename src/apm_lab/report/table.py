@@ -42,7 +42,7 @@ def print_summary(console: Console, title: str, summary: Summary, health: Health
 
 def results_table(title: str, summary: Summary, wide: bool = True) -> Table:
     """Return a row per arm: mean and s.d. over draws, 95% intervals; a narrow one leaves out what can be spared."""
-    table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
+    table = Table(title=escape(title), title_justify="left", box=SIMPLE, pad_edge=False)
     table.add_column("method", no_wrap=True)
     for name, spared in _COLUMNS.items():
         if wide or not spared:
