@@ -52,3 +52,17 @@ def test_data_are_told_apart_by_content_not_by_path():
     one, other = composed("++dataset.path=a.jsonl"), composed("++dataset.path=b.jsonl")
     assert run_identity(one, "same") == run_identity(other, "same")
     assert run_identity(one, "same") != run_identity(one, "other")
+
+
+def test_the_baseline_routers_values_are_part_of_the_identity():
+    plain = run_identity(composed(), "data", {"_target_": "x", "penalty": 1.0})
+    assert plain != run_identity(composed(), "data", {"_target_": "x", "penalty": 0.1})
+    assert plain != run_identity(composed(), "data", None)
+
+
+def test_a_local_pretrained_model_counts_by_its_files(tmp_path):
+    (tmp_path / "weights").write_bytes(b"one")
+    config = composed(f"++router.pretrained={tmp_path}")
+    before = run_identity(config, "data")
+    (tmp_path / "weights").write_bytes(b"two")
+    assert run_identity(config, "data") != before

@@ -211,3 +211,65 @@ def test_a_run_that_was_stopped_continues(tmp_path, signal_name):
     expected, _ = whole.communicate()
     interrupted = next(parts.rglob("results.parquet"))
     assert pq.read_table(interrupted).equals(pq.read_table(folder_of(fresh, expected) / "results.parquet"))
+
+
+CHEATS = """
+from apm_lab.methods.routing_oracle import RoutingOracle
+from apm_lab.records import Response, Style
+class Knowing:
+    def fit(self, view):
+        pass
+    def respond(self, view):
+        return [Response(style=Style(0, 1))] * len(view.histories)
+    def respond_knowing(self, view):
+        raise SystemError("a plug-in was shown the truth")
+class Heir(RoutingOracle):
+    pass
+class Short(Knowing):
+    def respond(self, view):
+        return []
+class Nothing(Knowing):
+    def respond(self, view):
+        return None
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "message"),
+    [
+        ("Knowing", "knowing", None),
+        ("Heir", "heir", "is no method"),
+        ("Knowing", "random_style", "method=random_style: an arm of the study has this name"),
+        ("Knowing", "bayes", "method=bayes: an arm of the study has this name"),
+        ("Short", "short", "method short: respond returned 0 responses for 40 test users"),
+        ("Nothing", "nothing", "method nothing: respond must return a sequence of Response, found NoneType"),
+    ],
+)
+def test_plug_ins_can_neither_see_the_truth_nor_take_an_arms_name(tmp_path, option, name, message):
+    (tmp_path / "cheats.py").write_text(CHEATS)
+    folder = tmp_path / "options" / "method"
+    folder.mkdir(parents=True)
+    (folder / f"{name}.yaml").write_text(f"_target_: cheats.{option}\n")
+    process = launch(tmp_path, [*SMALL, "--config-dir", "options", "plugins=[cheats]", f"method={name}"])
+    _, err = process.communicate()
+    if message is None:
+        assert process.returncode == 0, err
+    else:
+        assert process.returncode == 2
+        assert message in err
+        assert "Traceback" not in err
+
+
+def test_an_option_may_leave_out_what_has_a_default(tmp_path):
+    (tmp_path / "prompts.jsonl").write_text("".join(f'{{"text": "What is number {n}?"}}\n' for n in range(40)))
+    files = {
+        "dataset/short.yaml": "_target_: apm_lab.experiment.settings.DatasetSettings\npath: prompts.jsonl\n",
+        "mapping/short.yaml": "_target_: apm_lab.experiment.settings.MappingSettings\n"
+        "kind: {_target_: apm_lab.maths.mapping.Gaussian}\n",
+        "users/short.yaml": "_target_: apm_lab.studies.personalization.UserSettings\nturns: 1\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / "options" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    run(tmp_path, "--config-dir", "options", "dataset=short", "mapping=short", "users=short")

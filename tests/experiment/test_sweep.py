@@ -12,7 +12,9 @@ from apm_lab.experiment import sweep
 from apm_lab.experiment.run import Outcome
 from apm_lab.report.table import terminal
 
-FIGURES = {f"test/{name}": value for name, value in zip(sweep._FIGURES, (1.5, 1.0, 2.0, 3.0, 0.7, 0.5), strict=True)}
+FIGURES = {
+    f"test/{name}": value for name, value in zip(sweep._FIGURES, (1.5, 1.0, 2.0, 3.0, 0.7, 0.5, 0.0), strict=True)
+}
 
 
 @pytest.fixture(autouse=True)
@@ -81,3 +83,11 @@ def test_no_job_no_table(tmp_path):
     config = SimpleNamespace(hydra=SimpleNamespace(sweep=SimpleNamespace(dir=str(tmp_path))))
     sweep.SweepSummary().on_multirun_end(config)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_void_job_is_called_void(tmp_path, capsys):
+    figures = {**FIGURES, "test/void": 1.0}
+    job(tmp_path, 0, ["seed=1"], lambda: Outcome("done", tmp_path, figures))
+    (row,) = end(tmp_path)
+    assert float(row["void"]) == 1.0
+    assert "done, VOID" in capsys.readouterr().out

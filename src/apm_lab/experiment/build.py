@@ -21,11 +21,13 @@ from apm_lab.language.recall import CallCounts, StoredTexts
 from apm_lab.language.simulated.reader import BayesReader
 from apm_lab.maths.mapping import check_mapping, draw_mappings
 from apm_lab.maths.seeding import stream
-from apm_lab.methods.protocols import Method, PrivilegedMethod
+from apm_lab.methods.protocols import Method
+from apm_lab.methods.routing_oracle import RoutingOracle
 from apm_lab.records import Prompt
+from apm_lab.studies.evaluation import require_own_name
 from apm_lab.studies.personalization import Personalization
 
-__all__ = ["ROLES", "Data", "build_personalization", "make", "read_data"]
+__all__ = ["ROLES", "Data", "baseline_node", "build_personalization", "make", "read_data"]
 
 ROLES = ("rewriter", "generator", "model", "judge")
 
@@ -95,6 +97,8 @@ def build_personalization(
     }
     judge: JudgeSettings = make(config["judge"], plugins)
     simulated = config["rewriter"]["_target_"].startswith("apm_lab.language.simulated.")
+    method = _method(config, config["router"], plugins)
+    require_own_name(name, method)
     return Personalization(
         pool=pool,
         users=users,
@@ -112,7 +116,7 @@ def build_personalization(
             judge.direction,
             judge.retries,
         ),
-        method=_method(config, config["router"], plugins),
+        method=method,
         method_name=name,
         seed=seed,
         references=_references(config, settings, name, plugins),
@@ -131,7 +135,7 @@ def _method(config: Mapping[str, Any], router_node: Mapping[str, Any], plugins: 
     if "router" in parameters:
         given["router"] = make(router_node, plugins, trainer=trainer)
     method = make(config["method"], plugins, **given)
-    if not isinstance(method, Method | PrivilegedMethod):
+    if not isinstance(method, Method) and type(method) is not RoutingOracle:
         raise ConfigError(f"method._target_={config['method']['_target_']} is no method: it has no fit and respond")
     return method
 
@@ -140,17 +144,23 @@ def _references(
     config: Mapping[str, Any], settings: PersonalizationSettings, name: str, plugins: tuple[str, ...]
 ) -> dict[str, Method]:
     """Return the same method with the simple baseline router, unless that is what is run anyway."""
-    baseline = settings.baseline_router
+    node = baseline_node(config)
     takes_router = "router" in (read_signature(config["method"]["_target_"], plugins) or {})
-    if baseline is None or not takes_router:
+    if node is None or not takes_router or node["_target_"] == config["router"]["_target_"]:
         return {}
+    return {f"{name}[{settings.baseline_router}]": _method(config, node, plugins)}
+
+
+def baseline_node(config: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the values of the router option that `study.baseline_router` names, None where it is null."""
+    baseline = config["study"]["baseline_router"]
+    if baseline is None:
+        return None
     options = {file.stem: file for file in (config_folder() / "router").glob("*.yaml")}
     if baseline not in options:
         raise ConfigError(f"study.baseline_router={baseline}: no such router{did_you_mean(baseline, options)}")
-    node = yaml.safe_load(options[baseline].read_text())
-    if node["_target_"] == config["router"]["_target_"]:
-        return {}
-    return {f"{name}[{baseline}]": _method(config, node, plugins)}
+    node: dict[str, Any] = yaml.safe_load(options[baseline].read_text())
+    return node
 
 
 def _reader(pool: Pool, prompts: tuple[Prompt, ...]) -> BayesReader:

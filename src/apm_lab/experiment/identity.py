@@ -16,14 +16,32 @@ _NO_FIGURES = ("logger", "hydra", "outputs", "store", "debug", "plan", "experime
 _NO_TRAINER_FIGURES = ("progress_bar", "checkpoint_folder")
 
 
-def run_identity(config: Mapping[str, Any], data_digest: str) -> str:
-    """Return the 32-hex-digit identity of a run with this resolved config on this data."""
+def run_identity(config: Mapping[str, Any], data_digest: str, baseline: Mapping[str, Any] | None = None) -> str:
+    """Return the 32-hex-digit identity of a run with this resolved config on this data.
+
+    `baseline`: the values of the baseline router, which the config only names. A `router.pretrained` that is a folder
+    counts by its files.
+    """
     kept = {key: value for key, value in config.items() if key not in _NO_FIGURES}
     kept["trainer"] = {key: value for key, value in kept["trainer"].items() if key not in _NO_TRAINER_FIGURES}
     kept["dataset"] = {key: value for key, value in kept["dataset"].items() if key != "path"} | {"digest": data_digest}
     sources = [source_digest(), *(source_digest(plugin) for plugin in config["plugins"])]
-    text = json.dumps([kept, sources], sort_keys=True, ensure_ascii=False, default=str)
+    weights = _folder_digest(config["router"].get("pretrained"))
+    text = json.dumps([kept, sources, baseline, weights], sort_keys=True, ensure_ascii=False, default=str)
     return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _folder_digest(path: object) -> str | None:
+    """Return the digest of the files below a folder, None where `path` is none."""
+    if not isinstance(path, str) or not Path(path).is_dir():
+        return None
+    digest = blake2b(digest_size=16)
+    for file in sorted(file for file in Path(path).rglob("*") if file.is_file()):
+        digest.update(f"{file.relative_to(path)}\x1f".encode())
+        with file.open("rb") as handle:
+            while block := handle.read(2**20):
+                digest.update(block)
+    return digest.hexdigest()
 
 
 @cache

@@ -19,12 +19,13 @@ from rich.console import Console
 
 from apm_lab import __version__
 from apm_lab.data.store import VERSION, Store
-from apm_lab.experiment.build import ROLES, Data, build_personalization, make, read_data
+from apm_lab.experiment.build import ROLES, Data, baseline_node, build_personalization, make, read_data
 from apm_lab.experiment.claim import Claim, claim_run
 from apm_lab.experiment.identity import run_identity, source_digest
 from apm_lab.experiment.preflight import require_sound
 from apm_lab.experiment.progress import StageProgress
 from apm_lab.experiment.run_folder import DrawParts, RunFolder, full_disk_named, new_folder
+from apm_lab.experiment.schema import completed
 from apm_lab.language.recall import CallCounts
 from apm_lab.report.personalization import Summary, results_columns, summarise, users_columns
 from apm_lab.report.table import print_summary
@@ -57,9 +58,10 @@ def execute(
     `hydra_files` are Hydra's own config files, kept with the results; `method_name` is the chosen option of `method`,
     what tables call it.
     """
+    config = completed(config)
     require_sound(config)
     data = read_data(config)
-    identity = run_identity(config, data.digest)
+    identity = run_identity(config, data.digest, baseline_node(config))
     outputs = Path(config["outputs"])
     study = config["study"]["_target_"].rpartition(".")[2].removesuffix("Settings").lower()
     claim = claim_run(outputs / ".claims", identity, new_folder(outputs, study, identity, datetime.now()))
@@ -67,7 +69,10 @@ def execute(
         console.print(
             f"skipped: this run is done already, its results are in {claim.folder}", soft_wrap=True, markup=False
         )
-        return Outcome("skipped", claim.folder, _figures_of(claim.folder))
+        figures = _figures_of(claim.folder)
+        if figures.get("test/void"):
+            console.print("VOID: a control arm of that run is not zero; nothing in it counts", style="bold red")
+        return Outcome("skipped", claim.folder, figures)
     if claim.state == "busy":
         console.print(f"skipped: {claim.owner} is computing this run in {claim.folder}", soft_wrap=True, markup=False)
         return Outcome("busy", claim.folder, {})

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from math import isfinite
 from typing import Any
 
 from apm_lab.errors import ConfigError, did_you_mean
 from apm_lab.experiment.signature import Parameter, installed, read_signature
 
-__all__ = ["GROUPS", "INJECTED", "faults"]
+__all__ = ["GROUPS", "INJECTED", "completed", "faults"]
 
 GROUPS = (
     "study",
@@ -52,6 +54,35 @@ def faults(config: Mapping[str, Any]) -> list[str]:
         else:
             found += _check_node(group, node, plugins)
     return found
+
+
+def completed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config with the defaults of what its group nodes leave out, so that every key can be relied on.
+
+    A default that is no literal is left to its class. What `faults` will refuse stays as it is.
+    """
+    plugins = config.get("plugins")
+    names = tuple(plugins) if isinstance(plugins, list) else ()
+    full = dict(config)
+    for group in GROUPS:
+        node = config.get(group)
+        if isinstance(node, Mapping) and isinstance(node.get("_target_"), str):
+            full[group] = {**_literal_defaults(node["_target_"], names), **node}
+    return full
+
+
+def _literal_defaults(target: str, plugins: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        parameters = read_signature(target, plugins) or {}
+    except ConfigError:
+        return {}
+    defaults = {}
+    for name, parameter in parameters.items():
+        if parameter.default is not None and name not in INJECTED:
+            with suppress(ValueError):
+                value = ast.literal_eval(parameter.default)
+                defaults[name] = list(value) if isinstance(value, tuple) else value
+    return defaults
 
 
 def _check_node(where: str, node: Mapping[str, Any], plugins: tuple[str, ...]) -> Iterator[str]:
@@ -109,6 +140,8 @@ def _fits(value: Any, annotation: ast.expr | None) -> bool:  # noqa: ANN401 (a c
     if isinstance(annotation, ast.Subscript):
         return _fits_generic(value, annotation)
     name = ast.unparse(annotation).rpartition(".")[2]
+    if isinstance(value, float) and not isfinite(value):  # no option of ours means anything by them
+        return False
     if name in _NAMES:
         # True is an int to Python, but users=true is a mistake.
         return isinstance(value, _NAMES[name]) and (name == "bool") == isinstance(value, bool)

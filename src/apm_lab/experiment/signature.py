@@ -18,11 +18,16 @@ LIBRARIES = ("apm_lab", "torch", "lightning", "torchmetrics", "transformers", "s
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: its annotation as an expression (None: not annotated) and whether it must be given."""
+    """One parameter: its annotation as an expression (None: not annotated) and its default's (None: must be given)."""
 
     name: str
     annotation: ast.expr | None
-    required: bool
+    default: ast.expr | None
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is None
 
 
 @cache
@@ -105,7 +110,7 @@ def _class_parameters(node: ast.ClassDef) -> dict[str, Parameter] | None:
     if not node.bases and any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
         fields = [item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]
         return {
-            field.target.id: Parameter(field.target.id, field.annotation, field.value is None)
+            field.target.id: Parameter(field.target.id, field.annotation, field.value)
             for field in fields
             if isinstance(field.target, ast.Name)
         }
@@ -116,11 +121,11 @@ def _parameters(node: ast.FunctionDef, skip: int) -> dict[str, Parameter] | None
     if node.args.kwarg is not None:
         return None
     positional = [*node.args.posonlyargs, *node.args.args][skip:]
-    with_default = len(node.args.defaults)
+    defaults = [None] * (len(positional) - len(node.args.defaults)) + list(node.args.defaults)
     parameters = {
-        arg.arg: Parameter(arg.arg, arg.annotation, place < len(positional) - with_default)
-        for place, arg in enumerate(positional)
+        arg.arg: Parameter(arg.arg, arg.annotation, default)
+        for arg, default in zip(positional, defaults[-len(positional) :] if positional else [], strict=True)
     }
     for arg, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
-        parameters[arg.arg] = Parameter(arg.arg, arg.annotation, default is None)
+        parameters[arg.arg] = Parameter(arg.arg, arg.annotation, default)
     return parameters

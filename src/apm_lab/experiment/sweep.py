@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # Hydra loads this file at every start, also for `--cfg`
 
 __all__ = ["SweepSummary", "begin", "exit_code", "run_one"]
 
-_FIGURES = ("delta", "delta_low", "delta_high", "wl", "win_rate", "accuracy")
+_FIGURES = ("delta", "delta_low", "delta_high", "wl", "win_rate", "accuracy", "void")
 _failed: dict[str, int] = {"worst": 0}
 
 
@@ -106,4 +106,6 @@ def _cells(figures: dict[str, float]) -> list[str]:
 
 
 def _state(job: dict[str, Any]) -> str:
-    return f"failed: {job['message']}" if job["state"] == "failed" else str(job["state"])
+    if job["state"] == "failed":
+        return f"failed: {job['message']}"
+    return f"{job['state']}, VOID" if job.get("figures", {}).get("test/void") else str(job["state"])

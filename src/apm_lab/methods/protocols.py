@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from apm_lab.methods.views import PrivilegedView, TestView, TrainView
+from apm_lab.methods.views import TestView, TrainView
 from apm_lab.records import Response
 
-__all__ = ["Method", "PrivilegedMethod"]
+__all__ = ["Method"]
 
 
 @runtime_checkable
@@ -20,14 +20,5 @@ class Method(Protocol):
         ...
 
     def respond(self, view: TestView) -> Sequence[Response]:
-        """Return one response per test user, in order."""
-        ...
-
-
-@runtime_checkable
-class PrivilegedMethod(Protocol):
-    """A method that is shown the truth: an upper bound, never a competitor."""
-
-    def respond_knowing(self, view: PrivilegedView) -> Sequence[Response]:
         """Return one response per test user, in order."""
         ...

@@ -52,7 +52,10 @@ class Routing:
 
     def respond(self, view: TestView) -> Sequence[Response]:
         """Return the model's response in the predicted style for every test user."""
-        chosen = decode(self.label, self.router.predict(view.histories))
+        scores = self.router.predict(view.histories)
+        if not np.isfinite(scores).all():
+            raise DataError("the router diverged: its scores are not finite; a lower router.learning_rate may help")
+        chosen = decode(self.label, scores)
         return [Response(style=Style.of(index)) for index in chosen.tolist()]
 
     @property

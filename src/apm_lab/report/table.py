@@ -97,8 +97,8 @@ def _notes(summary: Summary, health: Health) -> list[Text]:
     if summary.bayes_accuracy is not None and summary.method not in (ORACLE, "nonpersonalized"):
         notes.append(
             Text(
-                f"accuracy: {summary.method} {method.accuracy:.3f}, the best possible reader of these histories "
-                f"(Bayes) {summary.bayes_accuracy:.3f}"
+                f"accuracy: {summary.method} {method.accuracy:.3f}, the Bayes reader of these histories "
+                f"{summary.bayes_accuracy:.3f}"
             )
         )
     mean = sum(health.auc.values()) / len(health.auc) if health.auc else math.nan

@@ -10,17 +10,29 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from apm_lab.errors import ConfigError, DataError
 from apm_lab.maths.labels import mean_ratings
 from apm_lab.maths.preference import preferences, ratings
 from apm_lab.maths.seeding import derived_seed, stream
-from apm_lab.methods.protocols import Method, PrivilegedMethod
+from apm_lab.methods.nonpersonalized import NonPersonalized
+from apm_lab.methods.protocols import Method
 from apm_lab.methods.routing_oracle import RoutingOracle, best_styles
 from apm_lab.methods.views import PrivilegedView, TestView, TrainView, ValidationView
 from apm_lab.records import Response, Style
 from apm_lab.studies.arms import ArmDraw, judge_arm
 from apm_lab.studies.world import TestSide, TrainSide, seen_by
 
-__all__ = ["BAYES", "CONSTANT", "CONTROLS", "ORACLE", "SHUFFLED", "TWIN", "Evaluation", "HistoryReader"]
+__all__ = [
+    "BAYES",
+    "CONSTANT",
+    "CONTROLS",
+    "ORACLE",
+    "SHUFFLED",
+    "TWIN",
+    "Evaluation",
+    "HistoryReader",
+    "require_own_name",
+]
 
 ORACLE, TWIN, SHUFFLED, RANDOM, CONSTANT, BAYES = (
     "routing_oracle",
@@ -30,8 +42,20 @@ ORACLE, TWIN, SHUFFLED, RANDOM, CONSTANT, BAYES = (
     "constant_style",
     "bayes",
 )
+_OWNERS: dict[str, type | None] = {
+    ORACLE: RoutingOracle,
+    TWIN: NonPersonalized,
+    **dict.fromkeys((SHUFFLED, RANDOM, CONSTANT, BAYES)),
+}
 CONTROLS = (TWIN, SHUFFLED, RANDOM)
 """The arms whose Delta must be zero, else the run is void (SPEC 1, "Control arms")."""
+
+
+def require_own_name(name: str, method: object) -> None:
+    """Raise ConfigError when a method would be called what one of the study's own arms is called."""
+    owner = _OWNERS.get(name)
+    if name in _OWNERS and (owner is None or type(method) is not owner):
+        raise ConfigError(f"method={name}: an arm of the study has this name; give the method's option another one")
 
 
 class HistoryReader(Protocol):
@@ -50,7 +74,7 @@ class Evaluation:
     `validation_answers` are None where nothing is learnt, nobody is held out, or no judged answers are wanted.
     """
 
-    method: Method | PrivilegedMethod
+    method: Method | RoutingOracle
     method_name: str
     references: Mapping[str, Method]
     reader: HistoryReader | None
@@ -79,13 +103,13 @@ class Evaluation:
         users = len(self.test.users)
         privileged = PrivilegedView(self.weights[draw].copy(), derived_seed(self.seed, "oracle", draw))
         answers: dict[str, Sequence[Response]] = {}
-        if isinstance(self.method, PrivilegedMethod):
+        if isinstance(self.method, RoutingOracle):
             answers[self.method_name] = self.method.respond_knowing(privileged)
         else:
             for name, method in {self.method_name: self.method, **self.references}.items():
                 if self.train is not None:
                     method.fit(self.train_view(draw, self.train, name))
-                answers[name] = method.respond(self.test_view(draw))
+                answers[name] = _counted(method.respond(self.test_view(draw)), name, users)
         answers.setdefault(TWIN, [Response(sample=1)] * users)
         answers.setdefault(ORACLE, RoutingOracle().respond_knowing(privileged))
         at_random = stream(self.seed, "random style", draw).integers(self.test.pool.styles, size=users)
@@ -156,3 +180,12 @@ class Evaluation:
         classes[0::2], classes[1::2] = np.eye(size), -np.eye(size)
         best = best_styles(preferences(self.mappings[draw], classes, self.normalise)[0])
         return [Response(style=Style.of(index)) for index in best.argmax(axis=1)[likeliest].tolist()]
+
+
+def _counted(responses: object, name: str, users: int) -> Sequence[Response]:
+    """Return the responses of a method when there is one `Response` per test user."""
+    if not isinstance(responses, Sequence) or not all(isinstance(response, Response) for response in responses):
+        raise DataError(f"method {name}: respond must return a sequence of Response, found {type(responses).__name__}")
+    if len(responses) != users:
+        raise DataError(f"method {name}: respond returned {len(responses)} responses for {users} test users")
+    return responses

@@ -23,7 +23,8 @@ from apm_lab.language.recall import StoredTexts
 from apm_lab.maths.mapping import Mappings
 from apm_lab.maths.preference import preferences
 from apm_lab.methods.nonpersonalized import NonPersonalized
-from apm_lab.methods.protocols import Method, PrivilegedMethod
+from apm_lab.methods.protocols import Method
+from apm_lab.methods.routing_oracle import RoutingOracle
 from apm_lab.records import Style
 from apm_lab.studies.arms import ArmDraw
 from apm_lab.studies.evaluation import Evaluation, HistoryReader
@@ -86,7 +87,7 @@ class Personalization:
     generator: StoredTexts
     model: StoredTexts
     judge: Judge
-    method: Method | PrivilegedMethod
+    method: Method | RoutingOracle
     method_name: str
     seed: int
     references: Mapping[str, Method] = field(default_factory=dict)

@@ -13,7 +13,9 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
+from apm_lab.errors import ConfigError
 from apm_lab.maths.seeding import derived_seed
 from apm_lab.training.callbacks.judging import JudgingCallback
 from apm_lab.training.callbacks.scoring import ScoringCallback
@@ -72,6 +74,14 @@ class _FileLog:
                 log(json.loads(line))
 
 
+def _new_trainer(settings: TrainerSettings, **arguments: Any) -> Trainer:  # noqa: ANN401 (Lightning's own)
+    """Return Lightning's trainer; ConfigError where this machine or Lightning doesn't have what the settings name."""
+    try:
+        return Trainer(**arguments, **_trainer_arguments(settings))
+    except (MisconfigurationException, ValueError) as fault:
+        raise ConfigError(f"trainer: {' '.join(str(fault).split())}") from fault
+
+
 def train_router(
     module: RouterModule,
     data: HistoryDataModule,
@@ -102,7 +112,8 @@ def train_router(
         )
     with tempfile.TemporaryDirectory() as scratch:  # processes that are spawned hand their weights back through it
         far = _FileLog(Path(scratch) / "figures.jsonl") if settings.starts_processes else None
-        trainer = Trainer(
+        trainer = _new_trainer(
+            settings,
             max_epochs=epochs,
             accumulate_grad_batches=accumulate,
             callbacks=callbacks,
@@ -110,7 +121,6 @@ def train_router(
             limit_val_batches=0 if validation is None else None,
             enable_checkpointing=folder is not None,
             default_root_dir=scratch,
-            **_trainer_arguments(settings),
         )
         resumed = None if folder is None else _intact(folder / "last.ckpt")
         module.train()  # transformers hands out pretrained encoders in eval mode
