@@ -118,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
-    prompts = [prompt.text for prompt in read_prompts()[0]][: 100 if quick else 640]
+    prompts = [prompt.text for prompt in read_prompts()][: 100 if quick else 640]
     ratios = []
     for name in PUBLISHED:
         values = committed()[name] if quick else fit(name, prompts)

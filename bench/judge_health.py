@@ -59,7 +59,7 @@ def main() -> None:
     """Print AUC per principle, Pearson(s+, s-) and both Deltas."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
-    prompts = [prompt.text for prompt in read_prompts()[0]][: 60 if parser.parse_args().quick else 640]
+    prompts = [prompt.text for prompt in read_prompts()][: 60 if parser.parse_args().quick else 640]
     for score in ("sampled", "expected"):
         with tempfile.TemporaryDirectory() as folder:
             store = Store(Path(folder) / "store.sqlite")

@@ -72,7 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
-    prompts = [prompt.text for prompt in read_prompts()[0]][: 60 if quick else 640]
+    prompts = [prompt.text for prompt in read_prompts()][: 60 if quick else 640]
     users = 300 if quick else 3000
     fitted = committed()[NAME]
     made = constants.constant("generator")

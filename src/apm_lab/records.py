@@ -9,12 +9,11 @@ __all__ = ["Message", "Prompt", "Response", "Style"]
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One source prompt: `text`, where it comes from, and its licence."""
+    """One source prompt: `text`, where it comes from, and its licence (empty where unknown)."""
 
-    prompt_id: str
     text: str
-    source: str
-    licence: str
+    source: str = ""
+    licence: str = ""
 
 
 @dataclass(frozen=True, slots=True)

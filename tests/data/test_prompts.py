@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apm_lab.data.prompts import read_prompts, split_prompts
+from apm_lab.data.prompts import PromptFile, prompts_digest, read_prompts, split_prompts
 from apm_lab.errors import DataError
+from apm_lab.records import Prompt
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "prompts" / "prompts.jsonl.gz"
 FINE = b'{"text": "fine"}\n'
@@ -21,24 +22,23 @@ def written(folder, rows, name="p.jsonl"):
 
 
 def texts_of(path, **settings):
-    return [prompt.text for prompt in read_prompts(path, **settings)[0]]
+    return [prompt.text for prompt in read_prompts(path, **settings)]
 
 
 def test_the_packaged_set():
-    prompts, digest = read_prompts()
+    prompts = read_prompts()
     assert len(prompts) == 640
     assert len({prompt.text for prompt in prompts}) == 640
-    assert len({prompt.prompt_id for prompt in prompts}) == 640
     assert {prompt.licence for prompt in prompts} == {"Apache-2.0"}
-    assert read_prompts()[1] == digest
+    assert PromptFile().read() == prompts
 
 
 def test_fields_of_a_row(tmp_path):
-    full = {"text": "Why?", "prompt_id": 7, "source": "here", "license": "MIT", "more": [1]}
-    bare = {"text": "How?", "prompt_id": None, "source": None, "license": None}
-    first, second = read_prompts(written(tmp_path, [full, bare]))[0]
-    assert (first.prompt_id, first.text, first.source, first.licence) == ("7", "Why?", "here", "MIT")
-    assert (len(second.prompt_id), second.source, second.licence) == (16, "", "")
+    full = {"text": "Why?", "source": "here", "license": "MIT", "more": [1]}
+    bare = {"text": "How?", "source": None, "license": None}
+    first, second = read_prompts(written(tmp_path, [full, bare]))
+    assert (first.text, first.source, first.licence) == ("Why?", "here", "MIT")
+    assert (second.source, second.licence) == ("", "")
 
 
 def test_unusual_line_ends_inside_a_text_split_nothing(tmp_path):
@@ -88,10 +88,10 @@ def test_equal_texts_are_kept_once_and_the_digest_is_of_the_content(tmp_path):
     rows = [{"text": "a"}, {"text": "b"}, {"text": "a"}]
     plain, packed = written(tmp_path, rows), tmp_path / "p.jsonl.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
-    assert len(read_prompts(plain)[0]) == 2
+    assert len(read_prompts(plain)) == 2
     assert read_prompts(plain) == read_prompts(packed)
     other = written(tmp_path, rows[:2], "other.jsonl")
-    assert read_prompts(other)[1] != read_prompts(plain)[1]
+    assert prompts_digest(read_prompts(other)) == prompts_digest(read_prompts(plain))
 
 
 @pytest.mark.parametrize("text", ["\ud800", 5, None, "", "   ", ["a"], {"a": 1}, True, float("nan"), 10**4000])
@@ -164,7 +164,7 @@ JSON_VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
-FIELDS = ("text", "prompt_id", "source", "license")
+FIELDS = ("text", "source", "license")
 NEARLY_ROWS = st.lists(
     JSON_VALUES | st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES | st.just("text"), max_size=4), max_size=4
 ).map(lambda rows: "\n".join(map(json.dumps, rows)).encode())
@@ -172,12 +172,12 @@ NEARLY_ROWS = st.lists(
 
 def only_named_faults(path):
     try:
-        prompts, _ = read_prompts(path)
+        prompts = read_prompts(path)
     except DataError as fault:
         assert str(path) in str(fault)
     else:
         assert all(prompt.text.strip() for prompt in prompts)
-        "".join(prompt.prompt_id + prompt.text + prompt.source + prompt.licence for prompt in prompts).encode()
+        "".join(prompt.text + prompt.source + prompt.licence for prompt in prompts).encode()
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -200,7 +200,7 @@ def test_no_damage_to_a_gzip_gives_a_traceback(tmp_path_factory, content, place,
 
 
 def test_pools_are_disjoint_and_cover_everything():
-    prompts, _ = read_prompts()
+    prompts = read_prompts()
     pools = split_prompts(prompts, 2, seed=3)
     parts = [pools.train, pools.test_history, pools.test_query]
     assert [len(part) for part in parts] == [320, 192, 128]
@@ -211,18 +211,24 @@ def test_pools_are_disjoint_and_cover_everything():
 
 @pytest.mark.parametrize(("count", "shares"), [(10, [5, 3, 2]), (7, [4, 2, 1]), (101, [50, 30, 21])])
 def test_pools_of_other_sizes(count, shares):
-    pools = split_prompts(read_prompts()[0][:count], 1, seed=0)
+    pools = split_prompts(read_prompts()[:count], 1, seed=0)
     assert [len(pools.train), len(pools.test_history), len(pools.test_query)] == shares
 
 
 @pytest.mark.parametrize(("count", "turns"), [(7, 4), (1, 1), (2, 1), (9, 4), (0, 1)])
 def test_too_few_prompts_for_the_turns_asked_for(count, turns):
     with pytest.raises(DataError, match=rf"{count} prompts .*users\.turns={turns}.*dataset\.path"):
-        split_prompts(read_prompts()[0][:count], turns, seed=0)
+        split_prompts(read_prompts()[:count], turns, seed=0)
 
 
 def test_the_real_prompts_read():
     if not SHARED.exists():
         pytest.skip("the shared data are not beside this checkout")
-    assert len(read_prompts(SHARED)[0]) == 2037
-    assert len(read_prompts(SHARED, noncommercial=True)[0]) == 2506
+    assert len(read_prompts(SHARED)) == 2037
+    assert len(read_prompts(SHARED, noncommercial=True)) == 2506
+
+
+def test_the_digest_is_of_the_texts_in_their_order():
+    one, two = Prompt("ab"), Prompt("c", source="elsewhere")
+    assert prompts_digest([one, two]) == prompts_digest([Prompt("ab"), Prompt("c")])
+    assert len({prompts_digest(each) for each in ([one, two], [two, one], [Prompt("a"), Prompt("bc")], [one])}) == 4

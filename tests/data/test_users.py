@@ -7,7 +7,7 @@ from apm_lab.data.users import make_users
 from apm_lab.errors import ConfigError
 from apm_lab.maths.mapping import draw_mappings
 
-POOLS = split_prompts(read_prompts()[0], 4, seed=0)
+POOLS = split_prompts(read_prompts(), 4, seed=0)
 
 
 def people(split="train", count=60, turns=2, seed=0, balance=True):
@@ -41,7 +41,7 @@ def test_prompts_come_from_their_pool_and_never_twice_for_a_user():
 
 
 def test_a_pool_is_used_again_when_it_is_short():
-    small = split_prompts(read_prompts()[0][:20], 4, seed=0)
+    small = split_prompts(read_prompts()[:20], 4, seed=0)
     users = make_users("train", 50, attributes=5, active=1, turns=4, balance=True, pools=small, seed=0)
     assert all(len(set(history)) == 4 for history in users.neutral)
     assert {text for history in users.neutral for text in history} == {prompt.text for prompt in small.train}

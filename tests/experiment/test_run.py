@@ -57,18 +57,17 @@ def test_an_interrupted_run_continues_to_the_same_results(tmp_path):
 def test_further_labels_and_mappings_pay_only_for_what_is_new(tmp_path):
     first = manifest(tmp_path, run(tmp_path))
     assert all(count["made"] > 0 for count in first["calls"].values())
-    for label in ("two_sided", "regression"):
+    for label in ("two_sided", "one_sided", "regression"):
         again = manifest(tmp_path, run(tmp_path, f"method.label={label}"))
-        # Test responses in other styles may be judged for the first time; nothing else is.
-        assert all(again["calls"][role]["made"] == 0 for role in ("rewriter", "generator", "model"))
-        assert again["calls"]["judge"]["made"] <= 2 * 40 * 3
+        assert {role: count["made"] for role, count in again["calls"].items()} == dict.fromkeys(again["calls"], 0)
     gaussian = manifest(tmp_path, run(tmp_path, "mapping=gaussian"))
     assert all(gaussian["calls"][role]["made"] == 0 for role in ("rewriter", "generator", "model"))
-    # Every principle of every training candidate is weighed now; those of the permutations are there already.
-    candidates = (60 + 12) * 2 * 6
-    before = first["calls"]["judge"]["made"]
-    assert 0 < gaussian["calls"]["judge"]["made"] < candidates * 3
-    assert before + gaussian["calls"]["judge"]["made"] <= candidates * 3 + 40 * 8 * 3 + 2 * 24 * 2 * 3
+    # Under a Gaussian mapping every user weighs all three principles; what the permutations weighed is there already.
+    texts = {"train candidates": 60 * 2 * 6, "validation candidates": 12 * 2 * 6, "test responses": 40 * 8}
+    for stage, count in texts.items():
+        made = [found["stages"][f"{stage} judged"]["judge"] for found in (first, gaussian)]
+        assert sum(made) == 3 * count
+        assert 0 < made[1] < count * 3
 
 
 def test_a_multirun_ends_with_one_table_and_shares_the_store(tmp_path):
@@ -157,8 +156,7 @@ def plug_in(folder):
         "method/toy.yaml": "_target_: toys.Toy\ntext: We can try it together, as a team.\n",
         "mapping/half.yaml": "_target_: apm_lab.experiment.settings.MappingSettings\n"
         "kind: {_target_: toys.Half, shift: 0.0}\ndraws: 2\ndesign: independent\nnormalise: l2\n",
-        "dataset/mine.yaml": "_target_: apm_lab.experiment.settings.DatasetSettings\npath: prompts.jsonl\n"
-        "noncommercial: false\n",
+        "dataset/mine.yaml": "_target_: apm_lab.data.prompts.PromptFile\npath: prompts.jsonl\nnoncommercial: false\n",
     }
     for name, text in files.items():
         path = folder / "options" / name
@@ -263,7 +261,7 @@ def test_plug_ins_can_neither_see_the_truth_nor_take_an_arms_name(tmp_path, opti
 def test_an_option_may_leave_out_what_has_a_default(tmp_path):
     (tmp_path / "prompts.jsonl").write_text("".join(f'{{"text": "What is number {n}?"}}\n' for n in range(40)))
     files = {
-        "dataset/short.yaml": "_target_: apm_lab.experiment.settings.DatasetSettings\npath: prompts.jsonl\n",
+        "dataset/short.yaml": "_target_: apm_lab.data.prompts.PromptFile\npath: prompts.jsonl\n",
         "mapping/short.yaml": "_target_: apm_lab.experiment.settings.MappingSettings\n"
         "kind: {_target_: apm_lab.maths.mapping.Gaussian}\n",
         "users/short.yaml": "_target_: apm_lab.studies.personalization.UserSettings\nturns: 1\n",

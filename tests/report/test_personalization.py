@@ -19,7 +19,9 @@ HEALTH = Health(auc={"casual": 0.9}, pearson=-0.8, unchecked=(), n=24, n_missing
 def arm(difference, known=None):
     known = np.ones(len(difference), dtype=bool) if known is None else known
     neutral = np.full(len(difference), 5.0)
-    return ArmDraw(np.zeros(len(difference), dtype=np.int64), difference, known, neutral + difference, neutral, known)
+    styled, none = np.ones(len(difference), dtype=bool), np.array(0)
+    column = np.zeros(len(difference), dtype=np.int64)
+    return ArmDraw(column, difference, known, neutral + difference, neutral, styled, known, none, none)
 
 
 def draws(**means):

@@ -52,7 +52,7 @@ def small_study(
     store = Store(folder / "store.sqlite")
     pool = Pool.chosen(size, None, principles, "system")
     users = UserSettings(train=train, test=test, validation=validation, turns=turns)
-    prompts = split_prompts(read_prompts()[0], turns, seed)
+    prompts = split_prompts(read_prompts(), turns, seed)
 
     def stored(model):
         return StoredTexts(model, store.texts, CallCounts())
@@ -77,4 +77,4 @@ def small_study(
 
 def build_evaluation(study: Personalization):
     """Return the built world of a study."""
-    return study._build(study._people("test", study.users.test), silent)
+    return study.build(silent)

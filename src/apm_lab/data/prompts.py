@@ -1,4 +1,4 @@
-"""Source prompts: read from JSON lines, filtered by licence, split into disjoint pools."""
+"""Source prompts: read from JSON lines (or a source of one's own), filtered by licence, split into disjoint pools."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Protocol
 
 from apm_lab.errors import DataError
 from apm_lab.maths.seeding import stream
 from apm_lab.records import Prompt
 
-__all__ = ["PromptPools", "read_prompts", "split_prompts"]
+__all__ = ["PromptFile", "PromptPools", "PromptSource", "prompts_digest", "read_prompts", "split_prompts"]
 
-_OPTIONAL = ("prompt_id", "source", "license")
+_OPTIONAL = ("source", "license")
 _SHARES = {"train": 0.5, "test_history": 0.3, "test_query": 0.2}
 
 
@@ -32,10 +33,39 @@ class PromptPools:
     test_query: tuple[Prompt, ...]
 
 
-def read_prompts(path: Path | str | None = None, noncommercial: bool = False) -> tuple[list[Prompt], str]:
-    """Return the prompts of a `.jsonl` or `.jsonl.gz` file (None: the small set of this package) and the file's digest.
+class PromptSource(Protocol):
+    """Where source prompts come from: what an option of the config group `dataset` is."""
 
-    A row is an object with `text`; `prompt_id`, `source` and `license` are optional. Rows under a non-commercial
+    def read(self) -> Sequence[Prompt]:
+        """Return the prompts, always the same ones in the same order; DataError naming what can't be read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptFile:
+    """The prompts of a JSON-lines file at `path` (null: the small set of this package); see `read_prompts`."""
+
+    path: str | None = None
+    noncommercial: bool = False
+
+    def read(self) -> list[Prompt]:
+        """Return the file's prompts; DataError naming the file and the line."""
+        return read_prompts(self.path, self.noncommercial)
+
+
+def prompts_digest(prompts: Sequence[Prompt]) -> str:
+    """Return the digest of the prompts' texts in their order: what a run's identity holds of its data."""
+    digest = blake2b(digest_size=16)
+    for prompt in prompts:
+        text = prompt.text.encode()
+        digest.update(len(text).to_bytes(8, "big") + text)
+    return digest.hexdigest()
+
+
+def read_prompts(path: Path | str | None = None, noncommercial: bool = False) -> list[Prompt]:
+    """Return the prompts of a `.jsonl` or `.jsonl.gz` file (None: the small set of this package).
+
+    A row is an object with `text`; `source` and `license` are optional. Rows under a non-commercial
     licence are left out unless `noncommercial`. Equal texts are kept once. A UTF-8 byte order mark at the start of the
     file is no part of it.
 
@@ -47,10 +77,8 @@ def read_prompts(path: Path | str | None = None, noncommercial: bool = False) ->
         with as_file(files("apm_lab.data").joinpath("prompts.jsonl")) as packaged:
             return read_prompts(packaged, noncommercial)
     file = Path(path)
-    digest = blake2b(digest_size=16)
     prompts: dict[str, Prompt] = {}
     for number, line in enumerate(_lines(file), 1):
-        digest.update(line)
         if line.strip():
             prompt = _parse(line, f"{file}, line {number}")
             if noncommercial or not _is_noncommercial(prompt.licence):
@@ -58,10 +86,10 @@ def read_prompts(path: Path | str | None = None, noncommercial: bool = False) ->
     if not prompts:
         hint = "" if noncommercial else " (dataset.noncommercial=true takes rows under non-commercial licences too)"
         raise DataError(f"{file} holds no usable prompt{hint}")
-    return list(prompts.values()), digest.hexdigest()
+    return list(prompts.values())
 
 
-def split_prompts(prompts: list[Prompt], turns: int, seed: int) -> PromptPools:
+def split_prompts(prompts: Sequence[Prompt], turns: int, seed: int) -> PromptPools:
     """Return disjoint pools in shares 50 : 30 : 20, in an order drawn from `seed`.
 
     Raises:
@@ -111,8 +139,7 @@ def _parse(line: bytes, where: str) -> Prompt:
             value.encode()
         except UnicodeEncodeError:
             raise DataError(f"{where}: field '{name}' holds half of a surrogate pair; expected valid Unicode") from None
-    identity = fields.get("prompt_id") or blake2b(text.encode(), digest_size=8).hexdigest()
-    return Prompt(identity, text, fields.get("source", ""), fields.get("license", ""))
+    return Prompt(text, fields.get("source", ""), fields.get("license", ""))
 
 
 def _is_noncommercial(licence: str) -> bool:

@@ -47,14 +47,15 @@ def make_users(
     histories = pools.test_history if split == "test" else pools.train
     numbers = tuple(derived_seed(seed, "user", split, user) for user in range(count))
     neutral = tuple(_some(histories, turns, seed, "history", split, user) for user in range(count))
-    queries = tuple(_some(pools.test_query, 1, seed, "query", split, user)[0] for user in range(count))
+    asking = range(count if split == "test" else 0)
+    queries = tuple(_some(pools.test_query, 1, seed, "query", split, user)[0] for user in asking)
     return Users(
         split,
         tuple(f"{derived_seed(number, 'id'):016x}" for number in numbers),
         numbers,
         make(count, attributes, active, seed, split),
         neutral,
-        queries if split == "test" else (),
+        queries,
     )
 
 

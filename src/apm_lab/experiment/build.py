@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from apm_lab.data.pool import Pool, slug
-from apm_lab.data.prompts import read_prompts, split_prompts
+from apm_lab.data.prompts import prompts_digest, split_prompts
 from apm_lab.data.store import Store
-from apm_lab.errors import ConfigError, MissingPackageError, did_you_mean
-from apm_lab.experiment.config_folder import config_folder
+from apm_lab.errors import ConfigError, DataError, MissingPackageError, did_you_mean
 from apm_lab.experiment.settings import JudgeSettings, MappingSettings, PersonalizationSettings, PoolSettings
 from apm_lab.experiment.signature import read_signature
 from apm_lab.judging.judge import Judge
@@ -34,15 +34,23 @@ ROLES = ("rewriter", "generator", "model", "judge")
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """The source prompts and the digest of the file they come from."""
+    """The source prompts and the digest of their texts."""
 
-    prompts: list[Prompt]
+    prompts: Sequence[Prompt]
     digest: str
 
 
 def read_data(config: Mapping[str, Any]) -> Data:
-    """Return the data of a run."""
-    return Data(*read_prompts(config["dataset"]["path"], config["dataset"]["noncommercial"]))
+    """Return the data of a run; DataError where a source of the user's own gives anything but prompts."""
+    source = make(config["dataset"], tuple(config["plugins"]))
+    prompts = source.read()
+    where = f"dataset {config['dataset']['_target_']}"
+    if not isinstance(prompts, Sequence) or not all(isinstance(prompt, Prompt) for prompt in prompts):
+        raise DataError(f"{where}: read() must return a sequence of apm_lab.records.Prompt")
+    for place, prompt in enumerate(prompts):
+        if not isinstance(prompt.text, str) or not prompt.text.strip():
+            raise DataError(f"{where}: prompt {place} is {prompt.text!r:.40}, expected a non-empty text")
+    return Data(prompts, prompts_digest(prompts))
 
 
 def make(node: Mapping[str, Any], plugins: tuple[str, ...], **given: object) -> Any:  # noqa: ANN401
@@ -77,12 +85,17 @@ def make(node: Mapping[str, Any], plugins: tuple[str, ...], **given: object) -> 
 def build_personalization(
     config: Mapping[str, Any],
     name: str,
+    baseline: Mapping[str, Any] | None,
     data: Data,
     store: Store,
     counts: Mapping[str, CallCounts],
     log: Callable[[str, dict[str, float]], None] | None,
+    checkpoint: Callable[[int, str], Path] | None,
 ) -> Personalization:
-    """Return the personalization study that a sound, resolved config describes; `name` is its method's."""
+    """Return the personalization study that a sound, resolved config describes.
+
+    `name` is the method's option, `baseline` the node of the router that is fitted beside its own.
+    """
     plugins = tuple(config["plugins"])
     wanted: PoolSettings = make(config["pool"], plugins)
     pool = Pool.chosen(wanted.size, wanted.attributes, wanted.principles, wanted.placement)
@@ -119,12 +132,13 @@ def build_personalization(
         method=method,
         method_name=name,
         seed=seed,
-        references=_references(config, settings, name, plugins),
+        references=_references(config, baseline, name, plugins),
         # With several active attributes the reader's one-attribute posterior would be no ceiling.
         reader=_reader(pool, prompts.train) if simulated and settings.bayes and users.active == 1 else None,
         allow_unhealthy=judge.allow_unhealthy,
         judged_validation=config["callbacks"]["judging"],
         log=log,
+        checkpoint=checkpoint if config["callbacks"]["checkpoints"] else None,
     )
 
 
@@ -141,25 +155,29 @@ def _method(config: Mapping[str, Any], router_node: Mapping[str, Any], plugins: 
 
 
 def _references(
-    config: Mapping[str, Any], settings: PersonalizationSettings, name: str, plugins: tuple[str, ...]
+    config: Mapping[str, Any], baseline: Mapping[str, Any] | None, name: str, plugins: tuple[str, ...]
 ) -> dict[str, Method]:
-    """Return the same method with the simple baseline router, unless that is what is run anyway."""
-    node = baseline_node(config)
+    """Return the same method with the simple baseline router, where there is one and the method takes a router."""
     takes_router = "router" in (read_signature(config["method"]["_target_"], plugins) or {})
-    if node is None or not takes_router or node["_target_"] == config["router"]["_target_"]:
+    if baseline is None or not takes_router:
         return {}
-    return {f"{name}[{settings.baseline_router}]": _method(config, node, plugins)}
+    return {f"{name}[{config['study']['baseline_router']}]": _method(config, baseline, plugins)}
 
 
-def baseline_node(config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the values of the router option that `study.baseline_router` names, None where it is null."""
+def baseline_node(
+    config: Mapping[str, Any], choices: Mapping[str, str], folders: Sequence[Path]
+) -> dict[str, Any] | None:
+    """Return the node of the router option that `study.baseline_router` names, None where it is null or run anyway.
+
+    `choices` are the chosen options by group, `folders` the configuration folders, the first of which wins.
+    """
     baseline = config["study"]["baseline_router"]
-    if baseline is None:
+    if baseline is None or baseline == choices.get("router"):
         return None
-    options = {file.stem: file for file in (config_folder() / "router").glob("*.yaml")}
+    options = {file.stem: file for folder in reversed(folders) for file in (folder / "router").glob("*.yaml")}
     if baseline not in options:
         raise ConfigError(f"study.baseline_router={baseline}: no such router{did_you_mean(baseline, options)}")
-    node: dict[str, Any] = yaml.safe_load(options[baseline].read_text())
+    node: dict[str, Any] = yaml.safe_load(options[baseline].read_text(encoding="utf-8"))
     return node
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from apm_lab.errors import ApmLabError, ConfigError, did_you_mean
 from apm_lab.experiment.config_folder import config_folder
 from apm_lab.experiment.help import help_page, options_page
+from apm_lab.experiment.job import Job
 
 __all__ = ["main"]
 
@@ -53,8 +54,11 @@ def _debugging(arguments: Sequence[str]) -> bool:
 
 def _verb(name: str, rest: Sequence[str]) -> int:
     verbs: dict[str, Callable[[Sequence[str]], None]] = {"list": _list, "store": _store, "report": _report}
+    if name == "leaks":
+        return _experiment(list(rest), _leak_job)
     if name not in verbs:
-        raise ConfigError(f"'{name}' is neither a verb nor an override (key=value){did_you_mean(name, verbs)}")
+        known = (*verbs, "leaks")
+        raise ConfigError(f"'{name}' is neither a verb nor an override (key=value){did_you_mean(name, known)}")
     verbs[name](rest)
     return 0
 
@@ -70,7 +74,7 @@ def _list(rest: Sequence[str]) -> None:
 def _store(rest: Sequence[str]) -> None:
     from apm_lab.data.store import Store
 
-    path = Path(rest[0] if rest else "outputs/store.sqlite")
+    path = Path(rest[0].removeprefix("store.path=") if rest else "outputs/store.sqlite")
     if not path.is_file():
         raise ConfigError(f"there is no store at {path}; give its path: python -m apm_lab store PATH")
     store = Store(path)
@@ -78,15 +82,15 @@ def _store(rest: Sequence[str]) -> None:
 
 
 def _report(rest: Sequence[str]) -> None:
-    from apm_lab.report.stored import print_stored
+    from apm_lab.experiment.finished import print_finished
     from apm_lab.report.table import terminal
 
     if not rest:
         raise ConfigError("report needs a run's folder: python -m apm_lab report outputs/personalization/DATE/TIME-ID")
-    print_stored(terminal(), Path(rest[0]))
+    print_finished(terminal(), Path(rest[0]))
 
 
-def _experiment(arguments: list[str]) -> int:
+def _experiment(arguments: list[str], task: Callable[[Any], float | None] | None = None) -> int:
     """Hand over to Hydra, whose errors become one message."""
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with exit code 1
     import hydra
@@ -101,7 +105,7 @@ def _experiment(arguments: list[str]) -> int:
     sys.argv = ["apm_lab", *forced(arguments)]
     sweep.begin()
     try:
-        hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(_job)()
+        hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(task or _job)()
         if _raised:
             raise _raised.pop()
     except (HydraException, OmegaConfBaseException) as fault:
@@ -181,34 +185,59 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
     """Run one job of Hydra's and return its Delta."""
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
 
     from apm_lab.experiment import sweep
     from apm_lab.experiment.run import Outcome, execute
     from apm_lab.report.table import terminal
 
-    context = HydraConfig.get()
-    files = {
-        "config.yaml": OmegaConf.to_yaml(config),
-        "hydra.yaml": OmegaConf.to_yaml(context),
-        "overrides.yaml": OmegaConf.to_yaml(context.overrides.task),
-    }
-    # Unresolved: an override may hold an interpolation, which is the run's configuration's to resolve.
-    overrides: Any = OmegaConf.to_container(context.overrides.task, resolve=False)
-    console = terminal()
+    context, console = HydraConfig.get(), terminal()
 
     def run() -> Outcome:
-        try:
-            plain: Any = OmegaConf.to_container(config, resolve=True)
-        except OmegaConfBaseException as fault:
-            raise ConfigError(_readable(fault)) from None
-        return execute(plain, overrides, files, console, str(context.runtime.choices.get("method")))
+        return execute(_composed(config, context), console)
 
     if context.mode == RunMode.MULTIRUN:
-        return sweep.run_one(context, overrides, run, console)
+        return sweep.run_one(context, _overrides(context), run, console)
     try:
         return run().figures.get("test/delta")
     except Exception as fault:  # kept for `main`: Hydra would print lines of its own about it
         _raised.append(fault)
         return None
+
+
+def _leak_job(config: Any) -> None:  # noqa: ANN401 (OmegaConf's own type)
+    """Prove that the configured method sees nothing hidden."""
+    from hydra.core.hydra_config import HydraConfig
+
+    from apm_lab.experiment.leaks import prove_clean
+    from apm_lab.report.table import terminal
+
+    try:
+        prove_clean(_composed(config, HydraConfig.get()), terminal())
+    except Exception as fault:
+        _raised.append(fault)
+
+
+def _composed(config: Any, context: Any) -> Job:  # noqa: ANN401 (Hydra's own types)
+    """Return the job of a composed config, with Hydra's own files as they are kept beside the results."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    files = {
+        "config.yaml": OmegaConf.to_yaml(config),
+        "hydra.yaml": OmegaConf.to_yaml(context),
+        "overrides.yaml": OmegaConf.to_yaml(context.overrides.task),
+    }
+    folders = [Path(source.path) for source in context.runtime.config_sources if source.schema == "file"]
+    try:
+        plain: Any = OmegaConf.to_container(config, resolve=True)
+    except OmegaConfBaseException as fault:
+        raise ConfigError(_readable(fault)) from None
+    return Job(plain, _overrides(context), dict(context.runtime.choices), folders, files)
+
+
+def _overrides(context: Any) -> list[str]:  # noqa: ANN401 (Hydra's own type)
+    """Return the overrides, unresolved: an interpolation in one is for the run's configuration to resolve."""
+    from omegaconf import OmegaConf
+
+    overrides: Any = OmegaConf.to_container(context.overrides.task, resolve=False)
+    return list(overrides)

@@ -19,6 +19,7 @@ verbs:
   list [GROUP]      the options of every config group, or of one
   store [PATH]      what the store holds
   report FOLDER     the results table of a finished run
+  leaks OVERRIDE..  prove that the configured method sees nothing hidden
 
 flags (Hydra's):
   -m, --multirun    run every combination of comma-separated values

@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["run_identity", "source_digest"]
 
 # What cannot change a figure.
-_NO_FIGURES = ("logger", "hydra", "outputs", "store", "debug", "plan", "experiment")
+_NO_FIGURES = ("logger", "hydra", "outputs", "store", "debug", "experiment")
 _NO_TRAINER_FIGURES = ("progress_bar", "checkpoint_folder")
 
 
@@ -23,6 +23,7 @@ def run_identity(config: Mapping[str, Any], data_digest: str, baseline: Mapping[
     counts by its files.
     """
     kept = {key: value for key, value in config.items() if key not in _NO_FIGURES}
+    kept["callbacks"] = {key: value for key, value in kept["callbacks"].items() if key != "checkpoints"}
     kept["trainer"] = {key: value for key, value in kept["trainer"].items() if key not in _NO_TRAINER_FIGURES}
     kept["dataset"] = {key: value for key, value in kept["dataset"].items() if key != "path"} | {"digest": data_digest}
     sources = [source_digest(), *(source_digest(plugin) for plugin in config["plugins"])]

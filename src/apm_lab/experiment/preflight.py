@@ -30,8 +30,8 @@ def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
             yield f"users.{key}={users[key]}: expected at least {least}"
     if config["judge"]["retries"] < 0:
         yield f"judge.retries={config['judge']['retries']}: expected at least 0"
-    path = config["dataset"]["path"]
-    if path is not None and not Path(path).is_file():
+    path = config["dataset"].get("path")
+    if config["dataset"]["_target_"].endswith(".PromptFile") and path is not None and not Path(path).is_file():
         yield f"dataset.path={path}: there is no such file"
     try:
         pool = Pool.chosen(**{key: value for key, value in config["pool"].items() if key != "_target_"})

@@ -63,6 +63,10 @@ class RunFolder:
         table = pa.table(dict(columns))
         self.appear(name, lambda draft: pq.write_table(table, draft))
 
+    def checkpoint_folder(self, draw: int, arm: str) -> Path:
+        """Return where to write what an arm learnt in a draw."""
+        return self.path / "checkpoints" / f"draw-{draw:04d}" / arm.replace("/", "_")
+
     def appear(self, name: str, write: Callable[[Path], object]) -> None:
         """Let `write(draft)` write a draft beside `name`, and put it in place when it is whole."""
         target = self.path / name

@@ -10,7 +10,6 @@ from apm_lab.maths.mapping import MappingKind
 
 __all__ = [
     "CallbackSettings",
-    "DatasetSettings",
     "JudgeSettings",
     "MappingSettings",
     "PersonalizationSettings",
@@ -61,14 +60,6 @@ class JudgeSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DatasetSettings:
-    """`path` of a JSON-lines file of prompts (null: the small set of this package)."""
-
-    path: str | None = None
-    noncommercial: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSettings:
     """The first `size` attributes and principles of APM Table 6, or names of one's own."""
 
@@ -90,6 +81,11 @@ class MappingSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallbackSettings:
-    """`judging`: during training, answer held-out training users with the model and judge the answers."""
+    """What happens beside training.
+
+    `judging`: answer held-out training users with the model and judge the answers. `checkpoints`: write what each draw
+    learnt into the run's folder.
+    """
 
     judging: bool = False
+    checkpoints: bool = True

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # Hydra loads this file at every start, also for `--cfg`
 
 __all__ = ["SweepSummary", "begin", "exit_code", "run_one"]
 
-_FIGURES = ("delta", "delta_low", "delta_high", "wl", "win_rate", "accuracy", "void")
+_FIGURES = ("delta", "delta_low", "delta_high", "wl", "log_wl", "win_rate", "accuracy", "void", "judge_unhealthy")
 _failed: dict[str, int] = {"worst": 0}
 
 
@@ -97,15 +97,18 @@ class SweepSummary(Callback):
         console.print(f"summary: {folder / 'summary.csv'}", soft_wrap=True, markup=False)
 
 
-def _cells(figures: dict[str, float]) -> list[str]:
+def _cells(figures: dict[str, Any]) -> list[str]:
     if math.isnan(figures["delta"]):
         return ["-"] * 5
     interval = f"{figures['delta_low']:+.2f} .. {figures['delta_high']:+.2f}"
-    rest = [f"{figures['wl']:.2f}", f"{figures['win_rate']:.3f}", f"{figures['accuracy']:.3f}"]
+    accuracy = "-" if figures["accuracy"] is None else f"{figures['accuracy']:.3f}"
+    rest = [f"{figures['wl']:.2f}", f"{figures['win_rate']:.3f}", accuracy]
     return [f"{figures['delta']:+.2f}", interval, *rest]
 
 
 def _state(job: dict[str, Any]) -> str:
     if job["state"] == "failed":
         return f"failed: {job['message']}"
-    return f"{job['state']}, VOID" if job.get("figures", {}).get("test/void") else str(job["state"])
+    marks = {"void": "VOID", "judge_unhealthy": "JUDGE UNHEALTHY"}
+    found = [mark for name, mark in marks.items() if job.get("figures", {}).get(f"test/{name}")]
+    return ", ".join([str(job["state"]), *found])

@@ -51,8 +51,8 @@ class Judge:
         self.principles = tuple(principles)
         self._model, self._shelf, self._counts = model, shelf, counts
         self._direction, self._retries = direction, retries
-        header = ("score", model.identity, model.engine, model.sampling, RUBRIC_VERSION, SYSTEM)
-        self._prefix = blake2b("\x1f".join(header).encode(), digest_size=KEY_BYTES)
+        self.key_header = ("score", model.identity, model.engine, model.sampling, RUBRIC_VERSION, SYSTEM)
+        self._prefix = blake2b("\x1f".join(self.key_header).encode(), digest_size=KEY_BYTES)
         self._questions = [[Question(name, sign) for sign in (1, -1)] for name in self.principles]
         self._suffixes = [[f"\x1e{question_text(q)}".encode() for q in pair] for pair in self._questions]
 

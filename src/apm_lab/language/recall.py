@@ -26,7 +26,8 @@ class StoredTexts:
     def __init__(self, model: TextModel, shelf: TextShelf, counts: CallCounts) -> None:
         self._model, self._shelf, self._counts = model, shelf, counts
         self._prefix = blake2b(digest_size=KEY_BYTES)
-        self._prefix.update("\x1f".join(("generate", model.identity, model.engine, model.sampling)).encode())
+        self.key_header = ("generate", model.identity, model.engine, model.sampling)
+        self._prefix.update("\x1f".join(self.key_header).encode())
 
     def key(self, call: GenerationCall) -> bytes:
         """Return the call's store key (SPEC "Store key"): method, draw, role, run and address are not in it."""

@@ -13,6 +13,8 @@ __all__ = ["NonPersonalized"]
 class NonPersonalized:
     """Answers everybody neutrally. By APM Theorems 1 and 2 its Delta is zero and its win rate one half."""
 
+    learns = False
+
     def fit(self, view: TrainView) -> None:
         """Learn nothing."""
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from apm_lab.methods.views import TestView, TrainView
 from apm_lab.records import Response
 
-__all__ = ["Method"]
+__all__ = ["Checkpointed", "Counting", "Method", "learns"]
 
 
 @runtime_checkable
 class Method(Protocol):
-    """Learns from the training view, then answers every test user. Fitted anew for each mapping draw."""
+    """Learns from the training view, then answers every test user. Fitted anew for each mapping draw.
+
+    A method that reads nothing of the training view says so by a class attribute `learns = False`: no training users
+    are then generated for it.
+    """
 
     def fit(self, view: TrainView) -> None:
         """Learn; whatever an earlier draw left behind must not show."""
@@ -21,4 +26,28 @@ class Method(Protocol):
 
     def respond(self, view: TestView) -> Sequence[Response]:
         """Return one response per test user, in order."""
+        ...
+
+
+def learns(method: object) -> bool:
+    """Return whether the method reads the training view; it does unless it says otherwise."""
+    return bool(getattr(method, "learns", True))
+
+
+@runtime_checkable
+class Checkpointed(Protocol):
+    """A method that can write what it learnt."""
+
+    def save(self, folder: Path) -> None:
+        """Write what the last fit learnt into `folder` (safetensors and json), nothing where there is nothing."""
+        ...
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A method that counts what it could not use since its last fit."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """`dropped` training users (missing ratings) and `truncated` histories."""
         ...

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from apm_lab.errors import DataError
 from apm_lab.maths.labels import class_labels, decode, mean_ratings, usable_users
-from apm_lab.methods.style_router import Objective, StyleRouter, ValidationSet
+from apm_lab.methods.style_router import Objective, SavedRouter, StyleRouter, ValidationSet
 from apm_lab.methods.views import TestView, TrainView, ValidationView
 from apm_lab.records import Response, Style
 
@@ -32,12 +33,12 @@ class Routing:
         label: Literal["margin", "two_sided", "one_sided", "regression"] = "margin",
     ) -> None:
         self.router, self.label = router, label
-        self.dropped = 0
+        self._dropped = 0
 
     def fit(self, view: TrainView) -> None:
         """Train the router on all users whose ratings the label needs; the others are dropped and counted."""
         histories, targets, _, _, keep = self._examples(view.histories, view.ratings, view.known)
-        self.dropped = int((~keep).sum())
+        self._dropped = int((~keep).sum())
         if not histories:
             raise DataError(f"no training user has the ratings that method.label={self.label} needs")
         self.router.fit(
@@ -57,6 +58,16 @@ class Routing:
             raise DataError("the router diverged: its scores are not finite; a lower router.learning_rate may help")
         chosen = decode(self.label, scores)
         return [Response(style=Style.of(index)) for index in chosen.tolist()]
+
+    def save(self, folder: Path) -> None:
+        """Write the router of the last fit where it is one that can be saved; a linear one is refitted in a second."""
+        if isinstance(self.router, SavedRouter):
+            self.router.save(folder, label=self.label)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """`dropped` training users, and `truncated` histories where the router cuts any."""
+        return {"dropped": self._dropped, "truncated": int(getattr(self.router, "truncated", 0))}
 
     @property
     def _objective(self) -> Objective:

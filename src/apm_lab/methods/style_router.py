@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from apm_lab.training.targets import Objective
 from apm_lab.training.validation_set import Respond, ValidationSet
 
-__all__ = ["Objective", "Respond", "StyleRouter", "ValidationSet"]
+__all__ = ["Objective", "Respond", "SavedRouter", "StyleRouter", "ValidationSet"]
 
 
 class StyleRouter(Protocol):
@@ -38,4 +39,13 @@ class StyleRouter(Protocol):
 
     def predict(self, histories: Sequence[tuple[str, ...]]) -> NDArray[np.float64]:
         """Return scores (U, S): softmax probabilities after classification, predicted ratings after regression."""
+        ...
+
+
+@runtime_checkable
+class SavedRouter(Protocol):
+    """A router whose weights can be written. One that cuts long histories counts them as `truncated`."""
+
+    def save(self, folder: Path, *, label: str | None = None) -> None:
+        """Write the trained router into `folder`; `label` is the strategy whose labels it learnt."""
         ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,21 +15,28 @@ from apm_lab.maths.paired import Comparison, compare_methods
 from apm_lab.studies.evaluation import CONTROLS
 from apm_lab.studies.personalization import PersonalizationDraws
 
-__all__ = ["ArmSummary", "Summary", "results_columns", "summarise", "users_columns"]
+__all__ = ["ArmSummary", "Summary", "comparison_columns", "results_columns", "summarise", "users_columns"]
+
+METRICS = ("delta", "win_loss", "log_win_loss", "win_rate")
 
 
 @dataclass(frozen=True, slots=True)
 class ArmSummary:
-    """One arm over all draws: per-draw outcomes, intervals at 95%, and the verdict where it is a control."""
+    """One arm over all draws: per-draw outcomes, 95% intervals by METRICS, and the verdict where it is a control.
+
+    `accuracies` has each draw's share of users answered in one of their true top styles, over those answered in a style
+    at all; it is None, as `accuracy` is, for an arm that answers in no style. `dropped` and `truncated` are sums over
+    draws (`ArmDraw`).
+    """
 
     name: str
     draws: tuple[DrawOutcome, ...]
-    hits: tuple[float, ...]
-    delta: Interval
-    win_loss: Interval
-    win_rate: Interval
-    accuracy_interval: Interval
+    intervals: dict[str, Interval]
+    accuracies: tuple[float, ...] | None
+    accuracy_interval: Interval | None
     control: ControlVerdict | None
+    dropped: int
+    truncated: int
 
     @property
     def n(self) -> int:
@@ -42,26 +49,34 @@ class ArmSummary:
         return sum(draw.n_missing for draw in self.draws)
 
     def spread(self, metric: str) -> tuple[float, float]:
-        """Return the paper's figure: mean and s.d. (ddof 1) of `delta`, `win_loss` or `win_rate` over draws."""
+        """Return the paper's figure: mean and s.d. (ddof 1) over draws of one of METRICS."""
         values = np.array([getattr(draw, metric) for draw in self.draws], dtype=np.float64)
         if not np.isfinite(values).all():  # W/L without a loss is inf, without a decided user nan: shown as such
             return float(values.mean()), math.nan
         return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else math.nan
 
     @property
-    def accuracy(self) -> float:
-        """Share of users answered in one of their true top styles."""
-        return float(np.mean(self.hits))
+    def accuracy(self) -> float | None:
+        """Mean over draws of `accuracies`; None without any."""
+        return None if self.accuracies is None else float(np.mean(self.accuracies))
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run's figures: arms by name, the method against every other arm, and whether a control arm voids the run."""
+    """A run's figures: arms by name, the method against every other arm, and what must be held against them.
+
+    `void` names the control arms that are not zero, `unhealthy` the faults of a judge that was used all the same.
+    """
 
     method: str
     arms: dict[str, ArmSummary]
     comparisons: dict[str, Comparison]
     void: tuple[str, ...]
+    unhealthy: tuple[str, ...]
+
+    def significant(self, name: str) -> bool:
+        """Return whether the method differs from this arm; nothing in a void run does."""
+        return self.comparisons[name].significant and not self.void
 
     @property
     def bayes_accuracy(self) -> float | None:
@@ -80,7 +95,7 @@ def summarise(draws: PersonalizationDraws, seed: int) -> Summary:
         if name not in (draws.method, "shuffled"):
             other, known = _matrix(draws, name, "difference"), _matrix(draws, name, "known") & mine[1]
             comparisons[name] = compare_methods(np.where(known, mine[0] - other, np.nan), known, draws.blocks, seed)
-    return Summary(draws.method, arms, comparisons, void)
+    return Summary(draws.method, arms, comparisons, void, tuple(draws.health.faults))
 
 
 def _passed(arm: ArmSummary) -> bool:
@@ -89,16 +104,18 @@ def _passed(arm: ArmSummary) -> bool:
 
 def _arm(draws: PersonalizationDraws, name: str, seed: int) -> ArmSummary:
     values, known = _matrix(draws, name, "difference"), _matrix(draws, name, "known")
-    hits = _matrix(draws, name, "hit").astype(np.float64)
+    styled, hits = _matrix(draws, name, "styled"), _matrix(draws, name, "hit").astype(np.float64)
+    routes = styled.any(axis=1).all()
+    intervals = {metric: metric_interval(metric, values, known, draws.blocks, seed) for metric in METRICS}
     return ArmSummary(
         name,
         tuple(outcome(row, mask) for row, mask in zip(values, known, strict=True)),
-        tuple(float(arms[name].hit.mean()) for arms in draws.arms),
-        metric_interval("delta", values, known, draws.blocks, seed),
-        metric_interval("win_loss", values, known, draws.blocks, seed),
-        metric_interval("win_rate", values, known, draws.blocks, seed),
-        mean_interval(hits, np.ones(hits.shape, dtype=bool), draws.blocks),
+        intervals,
+        tuple((hits.sum(axis=1) / styled.sum(axis=1)).tolist()) if routes else None,
+        mean_interval(hits, styled, draws.blocks) if routes else None,
         control_check(values, known, draws.blocks) if name in CONTROLS else None,
+        int(_matrix(draws, name, "dropped").sum()),
+        int(_matrix(draws, name, "truncated").sum()),
     )
 
 
@@ -109,38 +126,71 @@ def _matrix(draws: PersonalizationDraws, name: str, field: str) -> Any:  # noqa:
 def results_columns(draws: PersonalizationDraws, summary: Summary, seed: int) -> dict[str, list[Any]]:
     """Return the columns of `results.parquet`: a row per draw, arm and metric, and one per arm and metric over draws.
 
-    `draw` is null for figures over all draws. Intervals of single draws have the user part alone (SPEC 1).
+    `draw` is null for figures over all draws. Intervals of single draws have the user part alone (SPEC 1). `void` and
+    `unhealthy` stand in every row, so that no figure can be taken out of a run without its verdict.
     """
-    rows: list[tuple[Any, ...]] = []
-    for name, arm in summary.arms.items():
-        for draw, result in enumerate(arm.draws):
-            values = draws.arms[draw][name].difference[None]
-            known = draws.arms[draw][name].known[None]
-            for metric in ("delta", "win_loss", "win_rate"):
-                interval = metric_interval(metric, values, known, np.zeros(1, dtype=np.int64), seed)
-                rows.append(
-                    (draw, name, metric, getattr(result, metric), *_bounds(interval), result.n, result.n_missing)
-                )
-            hits = draws.arms[draw][name].hit[None].astype(np.float64)
-            seen = mean_interval(hits, np.ones(hits.shape, dtype=bool), np.zeros(1, dtype=np.int64))
-            rows.append((draw, name, "accuracy", arm.hits[draw], *_bounds(seen), hits.size, 0))
-            for metric in ("wins", "losses", "ties"):
-                rows.append((draw, name, metric, float(getattr(result, metric)), None, None, None, "", result.n, 0))
-        for metric in ("delta", "win_loss", "win_rate"):
-            mean, deviation = arm.spread(metric)
-            low, high, _, note = _bounds(getattr(arm, metric))
-            rows.append((None, name, metric, mean, low, high, deviation, note, arm.n, arm.n_missing))
-        spread = float(np.std(arm.hits, ddof=1)) if len(arm.hits) > 1 else None
-        low, high, _, note = _bounds(arm.accuracy_interval)
-        rows.append((None, name, "accuracy", arm.accuracy, low, high, spread, note, arm.n + arm.n_missing, 0))
-    names = ("draw", "method", "metric", "value", "low", "high", "sd", "note", "n", "n_missing")
-    columns: dict[str, list[Any]] = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    rows = [row for arm in summary.arms.values() for row in (*_rows_of_draws(draws, arm, seed), *_rows_over_draws(arm))]
+    columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name in _COLUMNS}
+    columns["note"] = [note or "" for note in columns["note"]]
     columns["void"] = [bool(summary.void)] * len(rows)
+    columns["unhealthy"] = [bool(summary.unhealthy)] * len(rows)
     return columns
 
 
-def _bounds(interval: Interval) -> tuple[float, float, None, str]:
-    return interval.low, interval.high, None, interval.note
+_COLUMNS = ("draw", "method", "metric", "value", "low", "high", "sd", "note", "n", "n_missing")
+
+
+def _rows_of_draws(draws: PersonalizationDraws, arm: ArmSummary, seed: int) -> Iterator[dict[str, Any]]:
+    alone = np.zeros(1, dtype=np.int64)
+    for draw, result in enumerate(arm.draws):
+        done = draws.arms[draw][arm.name]
+        head = {"draw": draw, "method": arm.name}
+        counted = {"n": result.n, "n_missing": result.n_missing}
+        for metric in METRICS:
+            interval = metric_interval(metric, done.difference[None], done.known[None], alone, seed)
+            yield {**head, "metric": metric, "value": getattr(result, metric), **_bounds(interval), **counted}
+        for metric in ("wins", "losses", "ties"):
+            yield {**head, "metric": metric, "value": float(getattr(result, metric)), **counted}
+        for metric in ("dropped", "truncated"):
+            yield {**head, "metric": metric, "value": float(getattr(done, metric)), "n": None, "n_missing": None}
+        if arm.accuracies is not None:
+            seen = mean_interval(done.hit[None].astype(np.float64), done.styled[None], alone)
+            answered = {"n": int(done.styled.sum()), "n_missing": int((~done.styled).sum())}
+            yield {**head, "metric": "accuracy", "value": arm.accuracies[draw], **_bounds(seen), **answered}
+
+
+def _rows_over_draws(arm: ArmSummary) -> Iterator[dict[str, Any]]:
+    head = {"draw": None, "method": arm.name}
+    for metric in METRICS:
+        mean, deviation = arm.spread(metric)
+        figure = {"metric": metric, "value": mean, "sd": deviation, **_bounds(arm.intervals[metric])}
+        yield {**head, **figure, "n": arm.n, "n_missing": arm.n_missing}
+    if arm.accuracies is not None and arm.accuracy_interval is not None:
+        deviation = float(np.std(arm.accuracies, ddof=1)) if len(arm.accuracies) > 1 else math.nan
+        figure = {"metric": "accuracy", "value": arm.accuracy, "sd": deviation, **_bounds(arm.accuracy_interval)}
+        yield {**head, **figure, "n": arm.n + arm.n_missing, "n_missing": 0}
+
+
+def _bounds(interval: Interval) -> dict[str, Any]:
+    return {"low": interval.low, "high": interval.high, "note": interval.note}
+
+
+def comparison_columns(summary: Summary) -> dict[str, list[Any]]:
+    """Return the columns of `comparisons.parquet`: a row per arm that the method is compared with.
+
+    `delta`, `low`, `high`: the method's Delta less the other arm's, with its 95% interval; `significant`; the sign-flip
+    test's `p` (null where there are too few draws) and its `note`.
+    """
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("method", "other", "delta", "low", "high", "significant", "p", "note", "blocks", "users")
+    }
+    for other, compared in summary.comparisons.items():
+        interval, flips = compared.interval, compared.sign_flip
+        notes = "; ".join(filter(None, (interval.note, f"sign flips: {flips.note}")))
+        row = (summary.method, other, interval.estimate, interval.low, interval.high, summary.significant(other))
+        for name, value in zip(columns, (*row, flips.p, notes, interval.blocks, interval.users), strict=True):
+            columns[name].append(value)
+    return columns
 
 
 def users_columns(draws: PersonalizationDraws) -> dict[str, Sequence[Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +24,9 @@ class ArmDraw:
     """One arm in one draw, per test user (U,).
 
     `column`: the response given (a style's number, S neutral, S + 1 twin, -1 a text of its own); `difference`: reward
-    less the neutral response's, NaN where not `known`; `reward`, `neutral`: both rewards; `hit`: the response is in one
-    of the user's true top styles.
+    less the neutral response's, NaN where not `known`; `reward`, `neutral`: both rewards; `styled`: the response is in
+    a style, and `hit`: in one of the user's true top styles. `dropped` and `truncated` () count the training users that
+    the method left out for missing ratings and the histories that it cut.
     """
 
     column: NDArray[np.int64]
@@ -33,35 +34,46 @@ class ArmDraw:
     known: NDArray[np.bool_]
     reward: NDArray[np.float64]
     neutral: NDArray[np.float64]
+    styled: NDArray[np.bool_]
     hit: NDArray[np.bool_]
+    dropped: NDArray[np.int64]
+    truncated: NDArray[np.int64]
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return the fields by name."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def judge_arm(side: TestSide, preferences: NDArray[np.float64], responses: Sequence[Response]) -> ArmDraw:
-    """Return how `responses` (U) fare with users of these preferences (U, M), against the neutral responses."""
+def judge_arm(
+    side: TestSide,
+    preferences: NDArray[np.float64],
+    responses: Sequence[Response],
+    counts: Mapping[str, int] | None = None,
+) -> ArmDraw:
+    """Return how `responses` (U) fare with users of these preferences (U, M), against the neutral responses.
+
+    `counts`: the method's own `dropped` and `truncated`, 0 where it has none.
+    """
     columns = np.array([_column(side, response) for response in responses], dtype=np.int64)
-    neutral = side.scores(np.full(len(columns), side.neutral), preferences)
+    neutral = side.scores_of(np.full(len(columns), side.neutral), preferences)
     own = columns == OWN_TEXT
     if own.any():
         texts = [response.text or "" for response in responses]
         scores = side.scores_of_texts(texts, preferences)
     else:
-        scores = side.scores(columns, preferences)
+        scores = side.scores_of(columns, preferences)
     difference, known = differences(preferences, scores[0], scores[1], neutral[0], neutral[1])
-    best = best_styles(preferences)
-    hit = (
-        (columns >= 0) & (columns < side.neutral) & best[np.arange(len(columns)), np.clip(columns, 0, side.neutral - 1)]
-    )
+    styled = (columns >= 0) & (columns < side.neutral)
+    best = best_styles(preferences)[np.arange(len(columns)), np.where(styled, columns, 0)]
     return ArmDraw(
         columns,
         difference,
         known,
         weighed_sum(preferences, *scores)[0],
         weighed_sum(preferences, *neutral)[0],
-        hit,
+        styled,
+        styled & best,
+        *(np.array((counts or {}).get(name, 0), dtype=np.int64) for name in ("dropped", "truncated")),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from apm_lab.maths.labels import mean_ratings
 from apm_lab.maths.preference import preferences, ratings
 from apm_lab.maths.seeding import derived_seed, stream
 from apm_lab.methods.nonpersonalized import NonPersonalized
-from apm_lab.methods.protocols import Method
+from apm_lab.methods.protocols import Checkpointed, Counting, Method
 from apm_lab.methods.routing_oracle import RoutingOracle, best_styles
 from apm_lab.methods.views import PrivilegedView, TestView, TrainView, ValidationView
 from apm_lab.records import Response, Style
@@ -32,6 +33,7 @@ __all__ = [
     "Evaluation",
     "HistoryReader",
     "require_own_name",
+    "shuffled_weights",
 ]
 
 ORACLE, TWIN, SHUFFLED, RANDOM, CONSTANT, BAYES = (
@@ -58,6 +60,12 @@ def require_own_name(name: str, method: object) -> None:
         raise ConfigError(f"method={name}: an arm of the study has this name; give the method's option another one")
 
 
+def shuffled_weights(weights: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
+    """Return the preference vectors (D, U, M) permuted between users, in every draw anew: whom `shuffled` serves."""
+    order = [stream(seed, "shuffled", draw).permutation(weights.shape[1]) for draw in range(len(weights))]
+    return np.stack([of_draw[places] for of_draw, places in zip(weights, order, strict=True)])
+
+
 class HistoryReader(Protocol):
     """Tells attributes from histories knowing how they were written: a ceiling that no method can pass."""
 
@@ -72,6 +80,7 @@ class Evaluation:
 
     `mappings` (D, M, N) and the test users' `weights` (D, U, M), their preferences. `train`, `validation` and
     `validation_answers` are None where nothing is learnt, nobody is held out, or no judged answers are wanted.
+    `checkpoint` gives the folder for what an arm learnt in a draw (None: nothing is written).
     """
 
     method: Method | RoutingOracle
@@ -87,19 +96,22 @@ class Evaluation:
     validation_answers: TestSide | None
     seed: int
     log: Callable[[str, dict[str, float]], None] | None = None
+    checkpoint: Callable[[int, str], Path] | None = None
 
     def evaluate(self, draw: int) -> dict[str, ArmDraw]:
         """Return every arm's outcome under one mapping."""
-        weights = self.weights[draw]
-        answers = self._answers(draw)
-        arms = {name: judge_arm(self.test, weights, given) for name, given in answers.items()}
+        counts: dict[str, Mapping[str, int]] = {}
+        answers = self._answers(draw, counts)
+        arms = {
+            name: judge_arm(self.test, self.weights[draw], given, counts.get(name)) for name, given in answers.items()
+        }
         if self.method_name != TWIN:
-            others = weights[stream(self.seed, "shuffled", draw).permutation(len(weights))]
+            others = shuffled_weights(self.weights, self.seed)[draw]
             arms[SHUFFLED] = judge_arm(self.test, others, answers[self.method_name])
         return arms
 
-    def _answers(self, draw: int) -> dict[str, Sequence[Response]]:
-        """Return the responses of the method, its references, and the arms that read nothing."""
+    def _answers(self, draw: int, counts: dict[str, Mapping[str, int]]) -> dict[str, Sequence[Response]]:
+        """Return the responses of the method, its references, and the arms that read nothing; fills in `counts`."""
         users = len(self.test.users)
         privileged = PrivilegedView(self.weights[draw].copy(), derived_seed(self.seed, "oracle", draw))
         answers: dict[str, Sequence[Response]] = {}
@@ -107,9 +119,8 @@ class Evaluation:
             answers[self.method_name] = self.method.respond_knowing(privileged)
         else:
             for name, method in {self.method_name: self.method, **self.references}.items():
-                if self.train is not None:
-                    method.fit(self.train_view(draw, self.train, name))
-                answers[name] = _counted(method.respond(self.test_view(draw)), name, users)
+                answers[name] = _counted(self._fitted(draw, name, method).respond(self.test_view(draw)), name, users)
+                counts[name] = method.counts if isinstance(method, Counting) else {}
         answers.setdefault(TWIN, [Response(sample=1)] * users)
         answers.setdefault(ORACLE, RoutingOracle().respond_knowing(privileged))
         at_random = stream(self.seed, "random style", draw).integers(self.test.pool.styles, size=users)
@@ -119,6 +130,14 @@ class Evaluation:
         if self.reader is not None:
             answers[BAYES] = self._read(draw, self.reader)
         return answers
+
+    def _fitted(self, draw: int, name: str, method: Method) -> Method:
+        """Return the method, fitted and its checkpoint written where it learns and has one."""
+        if self.train is not None:
+            method.fit(self.train_view(draw, self.train, name))
+            if self.checkpoint is not None and isinstance(method, Checkpointed):
+                method.save(self.checkpoint(draw, name))
+        return method
 
     def train_view(self, draw: int, side: TrainSide, name: str) -> TrainView:
         """Return what `fit` may see. Ratings are computed here and now; nothing in the view refers back."""

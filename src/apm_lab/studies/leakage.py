@@ -16,9 +16,28 @@ from apm_lab.records import Response
 from apm_lab.studies.evaluation import Evaluation
 from apm_lab.studies.world import TestSide, TrainSide
 
-__all__ = ["changed_responses", "hidden_arrays", "reachable_secrets"]
+__all__ = ["changed_responses", "hidden_arrays", "leaks", "reachable_secrets"]
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type, types.ModuleType, np.generic)
+
+
+def leaks(evaluation: Evaluation, name: str, method: Method, draw: int = 0) -> list[str]:
+    """Return in words what shows or could show `method` a hidden thing in one mapping draw: [] is clean.
+
+    Both proofs: what is overwritten behind the views' backs must change no response, and a walk from the views and the
+    method after `fit` and `respond` must meet no hidden object. ValueError where nothing was built to train on.
+    """
+    found = []
+    changed = changed_responses(evaluation, draw, method)
+    if changed:
+        found.append(f"{changed} of {len(evaluation.test.users)} responses change when hidden arrays are overwritten")
+    if evaluation.train is None:
+        raise ValueError("the evaluation has no training users; a leak check needs some")
+    train, test = evaluation.train_view(draw, evaluation.train, name), evaluation.test_view(draw)
+    method.fit(train)
+    method.respond(test)
+    roots = {"train view": train, "test view": test, f"method {name}": method}
+    return found + [f"reachable: {path}" for path in reachable_secrets(evaluation, roots)]
 
 
 def hidden_arrays(evaluation: Evaluation) -> dict[str, NDArray[Any]]:
@@ -26,7 +45,8 @@ def hidden_arrays(evaluation: Evaluation) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {"mappings": evaluation.mappings, "preferences": evaluation.weights}
     for name, side in _sides(evaluation).items():
         arrays[f"{name} attributes"] = side.users.attributes
-        arrays[f"{name} scores"] = side.scores[0] if isinstance(side, TrainSide) else side.stored_scores
+        arrays[f"{name} scores"] = side.scores[0]
+        arrays[f"{name} judged entries"] = side.scores[1]  # which principles a user's draws weigh
     return arrays
 
 

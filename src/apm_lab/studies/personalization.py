@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -22,12 +23,11 @@ from apm_lab.judging.judge import Judge
 from apm_lab.language.recall import StoredTexts
 from apm_lab.maths.mapping import Mappings
 from apm_lab.maths.preference import preferences
-from apm_lab.methods.nonpersonalized import NonPersonalized
-from apm_lab.methods.protocols import Method
+from apm_lab.methods.protocols import Method, learns
 from apm_lab.methods.routing_oracle import RoutingOracle
 from apm_lab.records import Style
 from apm_lab.studies.arms import ArmDraw
-from apm_lab.studies.evaluation import Evaluation, HistoryReader
+from apm_lab.studies.evaluation import Evaluation, HistoryReader, shuffled_weights
 from apm_lab.studies.world import Progress, TestSide, TrainSide, needed_entries
 
 __all__ = ["Parts", "Personalization", "PersonalizationDraws", "UserSettings"]
@@ -75,7 +75,8 @@ class Personalization:
 
     `method_name` names it in tables. `references` are further methods fitted beside it on the same views (a simple
     router, say). `reader` gives the `bayes` arm where the world has one. `judged_validation` asks for judged answers of
-    held-out training users. `log` takes a name and training figures.
+    held-out training users. `log` takes a name and training figures. `checkpoint` gives the folder for what an arm
+    learnt in a draw (None: nothing is written).
     """
 
     pool: Pool
@@ -95,17 +96,18 @@ class Personalization:
     allow_unhealthy: bool = False
     judged_validation: bool = False
     log: Callable[[str, dict[str, float]], None] | None = None
+    checkpoint: Callable[[int, str], Path] | None = None
 
     def run(self, progress: Progress, parts: Parts) -> PersonalizationDraws:
         """Return the outcome of every draw; finished ones are taken from `parts`."""
         if self.users.test < 1:
             raise ConfigError(f"users.test={self.users.test}: there is nobody to evaluate on; expected at least 1")
         health = measure_health(self.judge)
+        progress("judge health", 1, 1)
         require_health(health, self.allow_unhealthy)
         finished = [parts.load(draw) for draw in range(len(self.mappings.matrices))]
-        test = self._people("test", self.users.test)
         if None in finished:
-            evaluation = self._build(test, progress)
+            evaluation = self.build(progress)
             for draw, done in enumerate(finished):
                 if done is None:
                     finished[draw] = evaluation.evaluate(draw)
@@ -113,26 +115,33 @@ class Personalization:
                 progress("mapping draws", draw + 1, len(finished))
         arms = [done for done in finished if done is not None]
         names = tuple(self.pool.style_name(Style.of(index)) for index in range(self.pool.styles))
-        return PersonalizationDraws(self.method_name, arms, self.mappings.blocks, test.ids, health, names)
+        ids = self._people("test", self.users.test).ids
+        return PersonalizationDraws(self.method_name, arms, self.mappings.blocks, ids, health, names)
 
-    def _build(self, test: Users, progress: Progress) -> Evaluation:
-        """Generate and judge what the method needs; what trains nothing needs no training users."""
-        learns = isinstance(self.method, Method) and not isinstance(self.method, NonPersonalized)
-        if learns and self.users.train < 1:
+    def build(self, progress: Progress) -> Evaluation:
+        """Return the built world: generates and judges what the method needs, where the store does not hold it.
+
+        A method that reads no training view needs no training users. ConfigError where one that does has none.
+        """
+        trains = isinstance(self.method, Method) and learns(self.method)
+        if trains and self.users.train < 1:
             raise ConfigError(f"users.train={self.users.train}: {self.method_name} learns; expected at least 1")
         held_out = self._people("validation", self.users.validation)
         sides = [
-            self._train_side(people, progress) if learns and len(people) else None
+            self._train_side(people, progress) if trains and len(people) else None
             for people in (self._people("train", self.users.train), held_out)
         ]
-        side = self._test_side(test, progress)
+        matrices = self.mappings.matrices
+        test = self._people("test", self.users.test)
+        weights = preferences(matrices, test.attributes, self.normalise)
+        needed = needed_entries(np.concatenate([weights, shuffled_weights(weights, self.seed)]))
+        side = self._test_side(test, needed, progress)
         answers = None
         if self.judged_validation and sides[1] is not None:
             # The same texts as their history: a rewritten prompt is one call, whoever asks for it.
             asking = replace(held_out, queries=tuple(neutral[0] for neutral in held_out.neutral))
-            answers = self._test_side(asking, progress)
-        matrices = self.mappings.matrices
-        weights = preferences(matrices, test.attributes, self.normalise)
+            weighed = needed_entries(preferences(matrices, asking.attributes, self.normalise))
+            answers = self._test_side(asking, weighed, progress)
         return Evaluation(
             self.method,
             self.method_name,
@@ -147,14 +156,15 @@ class Personalization:
             answers,
             self.seed,
             self.log,
+            self.checkpoint,
         )
 
     def _train_side(self, users: Users, progress: Progress) -> TrainSide:
         needed = needed_entries(preferences(self.mappings.matrices, users.attributes, self.normalise))
         return TrainSide.build(users, self.pool, self.rewriter, self.generator, self.judge, needed, progress)
 
-    def _test_side(self, users: Users, progress: Progress) -> TestSide:
-        return TestSide(users, self.pool, self.rewriter, self.model, self.judge, progress)
+    def _test_side(self, users: Users, needed: NDArray[np.bool_], progress: Progress) -> TestSide:
+        return TestSide.build(users, self.pool, self.rewriter, self.model, self.judge, needed, progress)
 
     def _people(self, split: str, count: int) -> Users:
         return make_users(

@@ -75,85 +75,83 @@ class TrainSide:
         histories = rewritten(rewriter, pool, users, progress)
         candidates = StyledTexts(generator, users.numbers, histories, pool.principles, pool.placement)
         turns = len(histories[0]) if histories else 0
+        columns = [(turn, Style.of(index), 0) for turn in range(turns) for index in range(pool.styles)]
+        values, known = _judged(candidates, columns, judge, needed, f"{users.split} candidates", progress)
         shape = (len(users), turns, pool.styles, 2, len(pool.principles))
-        values, known = np.zeros(shape, dtype=np.float32), np.zeros(shape, dtype=bool)
-        per_user = turns * pool.styles
-        for part in _chunks(len(users), max(1, _CHUNK // max(1, per_user))):
-            wanted = [(u, t, Style.of(s), 0) for u in part for t in range(turns) for s in range(pool.styles)]
-            texts = candidates.generate(wanted)
-            scored, mask = judge.score(texts, np.repeat(needed[part], per_user, axis=0))
-            values[part] = scored.reshape(len(part), *shape[1:])
-            known[part] = mask.reshape(len(part), *shape[1:])
-            progress(f"{users.split} candidates", part[-1] + 1, len(users))
-        return cls(users, histories, candidates, (values, known))
+        return cls(users, histories, candidates, (values.reshape(shape), known.reshape(shape)))
 
 
+@dataclass(frozen=True, slots=True)
 class TestSide:
-    """Test users: histories, queries, 2M styled and two neutral responses each; scores are asked for when weighed.
+    """Test users: histories, queries, 2M styled and two neutral responses each, and the responses' scores.
 
-    Response columns are 0..S-1 the styles, S the neutral response, S + 1 its twin.
+    Response columns are 0..S-1 the styles, S the neutral response, S + 1 its twin; `scores` is (U, S + 2, 2, M) with
+    its mask. Every entry that some arm may weigh is judged here, so that no method, label strategy or arm asks again.
     """
 
     __test__ = False
 
-    def __init__(
-        self, users: Users, pool: Pool, rewriter: StoredTexts, model: StoredTexts, judge: Judge, progress: Progress
-    ) -> None:
+    users: Users
+    pool: Pool
+    histories: tuple[tuple[str, ...], ...]
+    queries: tuple[str, ...]
+    responses: StyledTexts
+    scores: Scores
+    judge: Judge
+
+    @classmethod
+    def build(
+        cls,
+        users: Users,
+        pool: Pool,
+        rewriter: StoredTexts,
+        model: StoredTexts,
+        judge: Judge,
+        needed: NDArray[np.bool_],
+        progress: Progress,
+    ) -> TestSide:
+        """Generate all responses of every test user and judge the `needed` (U, 2, M) entries, a chunk at a time."""
         texts = rewritten(rewriter, pool, users, progress)
-        self.users, self.pool = users, pool
-        self.histories = tuple(text[:-1] for text in texts)
-        self.queries = tuple(text[-1] for text in texts)
-        prompts = tuple((query,) for query in self.queries)
-        self.responses = StyledTexts(model, users.numbers, prompts, pool.principles, pool.placement)
-        self._judge = judge
-        shape = (len(users), pool.styles + 2, 2, len(pool.principles))
-        self._values, self._known = np.zeros(shape, dtype=np.float32), np.zeros(shape, dtype=bool)
-        self._asked = np.zeros(shape, dtype=bool)
-        self._write_responses(progress)
+        queries = tuple(text[-1] for text in texts)
+        prompts = tuple((query,) for query in queries)
+        responses = StyledTexts(model, users.numbers, prompts, pool.principles, pool.placement)
+        columns = [(0, Style.of(index), 0) for index in range(pool.styles)] + [(0, None, 0), (0, None, 1)]
+        scores = _judged(responses, columns, judge, needed, f"{users.split} responses", progress)
+        return cls(users, pool, tuple(text[:-1] for text in texts), queries, responses, scores, judge)
 
     @property
     def neutral(self) -> int:
         """The column of the neutral response."""
         return self.pool.styles
 
-    @property
-    def stored_scores(self) -> NDArray[np.float32]:
-        """The scores judged so far, (U, S + 2, 2, M): hidden from every method."""
-        return self._values
-
-    def _write_responses(self, progress: Progress) -> None:
-        columns = self.pool.styles + 2
-        for part in _chunks(len(self.users), max(1, _CHUNK // columns)):
-            self.responses.generate([self._wanted(user, column) for user in part for column in range(columns)])
-            progress("test responses", part[-1] + 1, len(self.users))
-
-    def _wanted(self, user: int, column: int) -> tuple[int, int, Style | None, int]:
-        if column < self.pool.styles:
-            return user, 0, Style.of(column), 0
-        return user, 0, None, column - self.pool.styles
-
-    def scores(self, columns: NDArray[np.intp], preferences: NDArray[np.float64]) -> Scores:
-        """Return J (U, M) of one response column (U,) per user, as users with these preferences (U, M) see it.
-
-        Entries not judged yet are judged now; those of zero weight stay unasked and masked.
-        """
+    def scores_of(self, columns: NDArray[np.intp], preferences: NDArray[np.float64]) -> Scores:
+        """Return J (U, M) of one response column (U,) per user, as users with these preferences (U, M) see it."""
         rows = np.arange(len(self.users))
-        needed = needed_entries(preferences[None])
-        open_entries = needed & ~self._asked[rows, columns]
-        open_rows = np.flatnonzero(open_entries.any(axis=(1, 2)))
-        for start in range(0, len(open_rows), _CHUNK):
-            part = open_rows[start : start + _CHUNK]
-            texts = self.responses.generate([self._wanted(int(user), int(columns[user])) for user in part])
-            values, known = self._judge.score(texts, open_entries[part])
-            where = (part, columns[part])
-            self._values[where] = np.where(open_entries[part], values, self._values[where])
-            self._known[where] |= known
-            self._asked[where] |= open_entries[part]
-        return _as_seen((self._values[rows, columns], self._known[rows, columns]), preferences)
+        return _as_seen((self.scores[0][rows, columns], self.scores[1][rows, columns]), preferences)
 
     def scores_of_texts(self, texts: Sequence[str], preferences: NDArray[np.float64]) -> Scores:
-        """Return J (U, M) of a method's own texts, one per user."""
-        return _as_seen(self._judge.score(texts, needed_entries(preferences[None])), preferences)
+        """Return J (U, M) of a method's own texts, one per user, judged now."""
+        return _as_seen(self.judge.score(texts, needed_entries(preferences[None])), preferences)
+
+
+def _judged(
+    texts: StyledTexts,
+    columns: Sequence[tuple[int, Style | None, int]],
+    judge: Judge,
+    needed: NDArray[np.bool_],
+    stage: str,
+    progress: Progress,
+) -> Scores:
+    """Return the scores (U, columns, 2, M) of a text per user and column (turn, style, sample), with their mask."""
+    shape = (len(needed), len(columns), *needed.shape[1:])
+    values, known = np.zeros(shape, dtype=np.float32), np.zeros(shape, dtype=bool)
+    for part in _chunks(len(needed), max(1, _CHUNK // max(1, len(columns)))):
+        written = texts.generate([(user, *column) for user in part for column in columns])
+        progress(stage, part[-1] + 1, len(needed))
+        scored, mask = judge.score(written, np.repeat(needed[part], len(columns), axis=0))
+        values[part], known[part] = scored.reshape(len(part), *shape[1:]), mask.reshape(len(part), *shape[1:])
+        progress(f"{stage} judged", part[-1] + 1, len(needed))
+    return values, known
 
 
 def _as_seen(scores: Scores, preferences: NDArray[np.float64]) -> Scores:

@@ -51,13 +51,13 @@ class EncoderRouter:
 
     `pretrained`: hub id or folder of a transformers encoder; None: a ModernBERT of the shape below from scratch, with
     a tokenizer trained on the training histories. `global_every`: layer 0 and every n-th attend to all tokens, the
-    others to a window of `local_attention` (0: all layers are local). Histories longer than `max_tokens` lose the
-    ends of their longest prompts; `truncated` counts them and one log line says so. `split_prompts` trains on each
-    prompt as a history of its own, with the user's target, and still predicts from whole histories; None: only from
-    scratch, where the number of examples is what's short. `head_init`: s.d. of the head's first weights; None: 0.1
-    from scratch, else 1 / sqrt(hidden size). `batch_size` times `accumulate` examples make an optimiser step of one
-    process. The defaults are the best found from scratch; fine-tuning as in APM Table 5 sets `pretrained`,
-    learning_rate 2e-5, batch_size 4, accumulate 4 and epochs 3.
+    others to a window of `local_attention` (0: all layers are local). Histories longer than `max_tokens` lose the ends
+    of their longest prompts; `truncated` counts them since the last fit began and one log line says so.
+    `split_prompts` trains on each prompt as a history of its own, with the user's target, and still predicts from
+    whole histories; None: only from scratch, where the number of examples is what's short. `head_init`: s.d. of the
+    head's first weights; None: 0.1 from scratch, else 1 / sqrt(hidden size). `batch_size` times `accumulate` examples
+    make an optimiser step of one process. The defaults are the best found from scratch; fine-tuning as in APM Table 5
+    sets `pretrained`, learning_rate 2e-5, batch_size 4, accumulate 4 and epochs 3.
     """
 
     def __init__(
@@ -116,6 +116,7 @@ class EncoderRouter:
         from apm_lab.training.isolation import isolated
         from apm_lab.training.router_trainer import train_router
 
+        self.truncated = 0
         checked = checked_targets(targets, len(histories), objective, styles)
         if validation is not None:
             checked_targets(validation.targets, len(validation.histories), objective, styles)

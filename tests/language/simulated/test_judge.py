@@ -18,7 +18,7 @@ from apm_lab.language.simulated.judge import SimulatedJudge, marker_weights, rea
 from apm_lab.language.simulated.responder import SimulatedResponder
 from apm_lab.records import Style
 
-PROMPTS = [prompt.text for prompt in read_prompts()[0]]
+PROMPTS = [prompt.text for prompt in read_prompts()]
 LEXICON = load_yaml("lexicon.yaml")
 ORDER = list(LEXICON)
 QUESTIONS = [Question(name, sign) for name in ORDER for sign in (1, -1)]

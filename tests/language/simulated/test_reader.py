@@ -9,7 +9,7 @@ from apm_lab.language.simulated.reader import BayesReader
 from apm_lab.language.simulated.rewriter import SimulatedRewriter
 from apm_lab.language.simulated.wordings import ATTRIBUTES
 
-PROMPTS = [prompt.text for prompt in read_prompts()[0]]
+PROMPTS = [prompt.text for prompt in read_prompts()]
 USERS = 1500
 
 

@@ -14,7 +14,7 @@ from apm_lab.language.simulated.judge import read_styles
 from apm_lab.language.simulated.responder import SimulatedResponder, base_levels, understood_instruction
 from apm_lab.records import Message, Style
 
-PROMPTS = [prompt.text for prompt in read_prompts()[0]]
+PROMPTS = [prompt.text for prompt in read_prompts()]
 ORDER = list(load_yaml("lexicon.yaml"))
 STYLES = [Style.of(index) for index in range(20)]
 

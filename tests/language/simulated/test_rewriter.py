@@ -8,7 +8,7 @@ from apm_lab.errors import ConfigError
 from apm_lab.language.protocols import GenerationCall
 from apm_lab.language.simulated.rewriter import SimulatedRewriter, understood
 
-PROMPTS = [prompt.text for prompt in read_prompts()[0]]
+PROMPTS = [prompt.text for prompt in read_prompts()]
 POOL = Pool.chosen(10, None, None, "system")
 
 

@@ -1,0 +1,56 @@
+"""A finished run, read back from its folder and printed as it was at its end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from apm_lab.errors import DataError
+from apm_lab.experiment.run_folder import DrawParts, RunFolder
+from apm_lab.judging.health import Health
+from apm_lab.report.personalization import summarise
+from apm_lab.report.table import print_summary
+from apm_lab.studies.personalization import PersonalizationDraws
+
+__all__ = ["print_finished", "read_figures"]
+
+
+def print_finished(console: Console, folder: Path) -> None:
+    """Print the table and notes of the run in `folder`; DataError when no finished run is there, or it is damaged."""
+    manifest = _manifest(folder)
+    parts = DrawParts(RunFolder(folder))
+    try:
+        arms = [parts.load(draw) for draw in range(len(manifest["blocks"]))]
+        health = Health(**{**manifest["judge_health"], "unchecked": tuple(manifest["judge_health"]["unchecked"])})
+        title, method, seed = manifest["title"], manifest["method"], manifest["seed"]
+    except (KeyError, TypeError) as fault:
+        raise DataError(f"{folder / 'manifest.json'}: written by another apm_lab, or damaged ({fault})") from None
+    found = [done for done in arms if done is not None]
+    if len(found) < len(arms):
+        raise DataError(f"{folder / 'parts'}: {len(arms) - len(found)} of {len(arms)} mapping draws can't be read")
+    draws = PersonalizationDraws(method, found, np.array(manifest["blocks"], dtype=np.int64), (), health, ())
+    print_summary(console, title, summarise(draws, seed), health)
+    console.print(f"results: {folder}", soft_wrap=True, markup=False)
+
+
+def read_figures(folder: Path) -> dict[str, float | None]:
+    """Return the headline figures of the finished run in `folder`; errors as for `print_finished`."""
+    figures: dict[str, float | None] = _manifest(folder)["figures"]
+    return figures
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    path = folder / "manifest.json"
+    if not path.is_file():
+        raise DataError(f"{folder} holds no finished run (no manifest.json)")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as fault:
+        raise DataError(f"{path} can't be read: {fault}") from None
+    if not isinstance(content, dict) or not isinstance(content.get("figures"), dict):
+        raise DataError(f"{path} is no manifest of a run")
+    return content

@@ -1,0 +1,208 @@
+"""What a run leaves behind: checkpoints that load, every figure in a file, flags wherever a figure is shown."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_run import folder_of, launch, run
+
+from apm_lab.errors import DataError
+from apm_lab.experiment.finished import print_finished
+from apm_lab.training.encoder_router import EncoderRouter
+
+SETTINGS = {"layers": 1, "hidden_size": 32, "heads": 2, "intermediate_size": 32, "epochs": 1}
+ENCODER = ["router=modernbert_small", *(f"router.{name}={value}" for name, value in SETTINGS.items())]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run whose encoder cuts histories, and what it printed."""
+    folder = tmp_path_factory.mktemp("finished")
+    out = run(folder, *ENCODER, "router.max_tokens=24")
+    return folder_of(folder, out), out
+
+
+def table(folder, name):
+    return pq.read_table(folder / f"{name}.parquet").to_pylist()
+
+
+def test_every_draw_leaves_a_checkpoint_that_loads(finished):
+    folder, _ = finished
+    for draw in ("draw-0000", "draw-0001"):
+        assert [path.name for path in (folder / "checkpoints" / draw).iterdir()] == ["routing"]
+        router = EncoderRouter(**SETTINGS, head_init=0.1, max_tokens=24)
+        router.load(folder / "checkpoints" / draw / "routing", label="margin")
+        assert np.allclose(router.predict([("How do I knit?", "Why?")]).sum(), 1)
+
+
+def test_checkpoints_can_be_left_out(tmp_path):
+    assert not (folder_of(tmp_path, run(tmp_path, *ENCODER, "callbacks.checkpoints=false")) / "checkpoints").exists()
+
+
+def test_report_prints_what_the_run_printed(finished):
+    folder, out = finished
+    console = Console(file=io.StringIO(), width=130, highlight=False)
+    print_finished(console, folder)
+    printed = [line.rstrip() for line in out.splitlines() if not line.startswith("results: ")]
+    again = [line.rstrip() for line in console.file.getvalue().splitlines() if not line.startswith("results: ")]
+    assert again == printed
+    assert any("not significant" in line for line in again)
+
+
+def test_a_damaged_run_is_named(finished, tmp_path):
+    folder, _ = finished
+    for name, content in (("manifest.json", "{"), ("manifest.json", "[]"), ("manifest.json", '{"figures": {}}')):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(DataError, match=r"manifest\.json"):
+            print_finished(Console(file=io.StringIO()), tmp_path)
+    (tmp_path / "manifest.json").write_text((folder / "manifest.json").read_text())
+    with pytest.raises(DataError, match="2 of 2 mapping draws can't be read"):
+        print_finished(Console(file=io.StringIO()), tmp_path)
+
+
+def test_cut_histories_are_counted_and_told(finished):
+    folder, out = finished
+    cut = [
+        row["value"] for row in table(folder, "results") if row["metric"] == "truncated" and row["method"] == "routing"
+    ]
+    assert len(cut) == 2
+    assert min(cut) > 0
+    assert f"routing: {sum(cut):.0f} histories cut, over all draws" in out
+
+
+def test_log_win_loss_and_missing_counts_stand_beside_the_rest(finished):
+    folder, _ = finished
+    rows = table(folder, "results")
+    for draw in (0, 1, None):
+        mine = {row["metric"]: row for row in rows if row["draw"] == draw and row["method"] == "routing"}
+        assert mine["log_win_loss"]["low"] <= mine["log_win_loss"]["value"] <= mine["log_win_loss"]["high"]
+        if draw is not None:
+            assert mine["log_win_loss"]["value"] == pytest.approx(np.log(mine["win_loss"]["value"]))
+            assert sum(mine[name]["value"] for name in ("wins", "losses", "ties")) == mine["delta"]["n"] == 40
+            assert mine["wins"]["n_missing"] == 0
+    assert not [row for row in rows if row["method"] == "nonpersonalized" and row["metric"] == "accuracy"]
+
+
+def test_comparisons_are_written(finished):
+    folder, out = finished
+    rows = {row["other"]: row for row in table(folder, "comparisons")}
+    assert {"routing[ngrams]", "constant_style", "routing_oracle"} <= set(rows)
+    constant = rows["constant_style"]
+    assert constant["low"] < constant["delta"] < constant["high"]
+    assert (constant["p"], constant["blocks"], constant["users"]) == (None, 2, 40)
+    assert constant["note"] == "sign flips: too few draws"
+    assert f"routing - constant_style: Delta {constant['delta']:+.2f}" in out
+
+
+def test_the_manifest_names_stages_calls_and_store_keys(finished):
+    folder, _ = finished
+    content = json.loads((folder / "manifest.json").read_text())
+    for role in ("rewriter", "generator", "model", "judge"):
+        made = sum(stage.get(role, 0) for stage in content["stages"].values())
+        assert content["calls"][role]["made"] == made
+        assert content["store"]["key_headers"][role][0] == ("score" if role == "judge" else "generate")
+    assert content["stages"]["judge health"]["judge"] == content["judge_health"]["n"] == 3 * 24 * 2
+    assert content["data"]["licences"] == {"Apache-2.0": 640}
+    assert content["resumed"] is False
+
+
+MUTE = """
+from apm_lab.language.simulated.judge import SimulatedJudge
+class Deaf(SimulatedJudge):
+    @property
+    def identity(self):
+        return "deaf"
+    def score(self, text, questions, keys):
+        return [5.0 + (key[0] % 2) for key in keys]
+"""
+
+
+def test_an_unhealthy_judge_is_flagged_wherever_a_figure_stands(tmp_path):
+    (tmp_path / "judges.py").write_text(MUTE)
+    arguments = ["plugins=[judges]", "judge.model._target_=judges.Deaf", "method=routing_oracle"]
+    process = launch(tmp_path, ["+scale=smoke", "logger=csv", "~judge.model.score", *arguments])
+    _, err = process.communicate()
+    assert process.returncode == 2
+    assert "the judge failed its health check" in err
+    arguments = [*arguments, "~judge.model.score", "judge.allow_unhealthy=true"]
+    out = run(tmp_path, *arguments)
+    folder = folder_of(tmp_path, out)
+    assert "JUDGE UNHEALTHY" in out
+    assert {row["unhealthy"] for row in table(folder, "results")} == {True}
+    assert json.loads((folder / "manifest.json").read_text())["figures"]["test/judge_unhealthy"] == 1.0
+    assert json.loads((folder / "summary.json").read_text())["test/judge_unhealthy"] == 1.0
+    assert "JUDGE UNHEALTHY" in run(tmp_path, *arguments)  # skipped, and says so
+    assert "done, JUDGE UNHEALTHY" in run(tmp_path, *arguments, "seed=1,2", "-m").replace("\n", " ")
+
+
+SOURCE = """
+from apm_lab.records import Prompt
+class Questions:
+    def __init__(self, count: int, kind: str = "prompt") -> None:
+        self.count, self.kind = count, kind
+    def read(self):
+        made = [Prompt(f"What is number {n}?") for n in range(self.count)]
+        return {"prompt": made, "text": [p.text for p in made], "empty": [Prompt(" ")]}[self.kind]
+"""
+
+
+def test_a_data_set_is_one_python_file_and_one_option(tmp_path):
+    (tmp_path / "sources.py").write_text(SOURCE)
+    option = tmp_path / "options" / "dataset" / "questions.yaml"
+    option.parent.mkdir(parents=True)
+    option.write_text("_target_: sources.Questions\ncount: 40\n")
+    arguments = ["--config-dir", "options", "plugins=[sources]", "dataset=questions", "method=nonpersonalized"]
+    first = folder_of(tmp_path, run(tmp_path, *arguments))
+    assert json.loads((first / "manifest.json").read_text())["data"]["prompts"] == 40
+    assert folder_of(tmp_path, run(tmp_path, *arguments, "dataset.count=50")) != first
+    for kind, message in (("text", "must return a sequence of apm_lab.records.Prompt"), ("empty", "prompt 0 is ' '")):
+        process = launch(tmp_path, ["logger=csv", *arguments, f"dataset.kind={kind}"])
+        _, err = process.communicate()
+        assert (process.returncode, "Traceback" in err) == (2, False)
+        assert message in err
+
+
+def test_the_baseline_router_may_be_an_option_of_ones_own(tmp_path):
+    option = tmp_path / "options" / "router" / "words.yaml"
+    option.parent.mkdir(parents=True)
+    option.write_text("_target_: apm_lab.methods.ngrams.NgramRouter\nlongest: 1\n")
+    out = run(tmp_path, "--config-dir", "options", "study.baseline_router=words")
+    assert "routing[words]" in out
+
+
+LEAKY = """
+import gc
+from apm_lab.records import Response, Style
+from apm_lab.studies.evaluation import Evaluation
+class Spy:
+    def fit(self, view):
+        self.found = [thing for thing in gc.get_objects() if isinstance(thing, Evaluation)]
+    def respond(self, view):
+        weights = self.found[0].weights[0] if self.found else None
+        tops = [0] * len(view.histories) if weights is None else abs(weights).argmax(axis=1).tolist()
+        return [Response(style=Style(top, 1)) for top in tops]
+"""
+
+
+def test_the_leaks_verb_proves_methods_of_ones_own(tmp_path):
+    (tmp_path / "spies.py").write_text(LEAKY)
+    option = tmp_path / "options" / "method" / "spy.yaml"
+    option.parent.mkdir(parents=True)
+    option.write_text("_target_: spies.Spy\n")
+    common = ["leaks", "+scale=smoke", "router=ngrams"]
+    process = launch(tmp_path, [*common, "--config-dir", "options", "plugins=[spies]", "method=spy"])
+    _, err = process.communicate()
+    assert process.returncode == 2, err
+    assert "responses change when hidden arrays are overwritten" in err
+    assert "reachable: method spy.found[0]: the evaluation" in err
+    process = launch(tmp_path, common)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert "method=routing: no leak; 40 responses unchanged" in out
