@@ -12,9 +12,8 @@ from apm_lab.experiment import sweep
 from apm_lab.experiment.run import Outcome
 from apm_lab.report.table import terminal
 
-FIGURES = {
-    f"test/{name}": value for name, value in zip(sweep._FIGURES, (1.5, 1.0, 2.0, 3.0, 0.7, 0.5, 0.0), strict=True)
-}
+VALUES = {"delta": 1.5, "delta_low": 1.0, "delta_high": 2.0, "wl": 3.0, "log_wl": 1.1, "win_rate": 0.7, "accuracy": 0.5}
+FIGURES = {f"test/{name}": VALUES.get(name, 0.0) for name in sweep._FIGURES}
 
 
 @pytest.fixture(autouse=True)
