@@ -22,8 +22,8 @@ def differences(
     """Return the reward of response A less that of B, `p_u . (J(A) - J(B))` (U,), and where it is known.
 
     All arguments are (U, M). Only principles with `p != 0` are weighed, and all of these must be known on both sides;
-    unknown differences are NaN. Scores are subtracted before they are weighed, and what is within 1e-9 of zero is
-    exactly zero: comparing two rounded rewards breaks a third of the ties at k = 2. Source: APM Eqs. 2 and 9.
+    unknown differences are NaN. Scores are subtracted before they are weighed, and what is within `TIE_TOLERANCE` of
+    zero is exactly zero: comparing two rounded rewards breaks a third of the ties at k = 2. Source: APM Eqs. 2 and 9.
     """
     mask_a, mask_b = np.asarray(known_a), np.asarray(known_b)
     apart = np.asarray(scores_a, dtype=np.float64) - np.asarray(scores_b, dtype=np.float64)

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from apm_lab.maths.preference import TIE_TOLERANCE
 from apm_lab.maths.seeding import stream
 from apm_lab.methods.views import PrivilegedView
 from apm_lab.records import Response, Style
 
 __all__ = ["RoutingOracle", "best_styles"]
-
-_TIE = 1e-9
 
 
 class RoutingOracle:
@@ -30,10 +29,10 @@ class RoutingOracle:
 def best_styles(preferences: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return (U, S): which styles are a top style of users with these preferences (U, M); several when they tie."""
     size = np.abs(preferences)
-    top = size >= size.max(axis=1, keepdims=True) - _TIE
+    top = size >= size.max(axis=1, keepdims=True) - TIE_TOLERANCE
     best = np.zeros((len(preferences), 2 * preferences.shape[1]), dtype=bool)
     best[:, 0::2] = top & (preferences > 0)
     best[:, 1::2] = top & (preferences < 0)
-    indifferent = size.max(axis=1) <= _TIE  # a zero preference vector likes every style equally
+    indifferent = size.max(axis=1) <= TIE_TOLERANCE  # a zero preference vector likes every style equally
     best[indifferent] = True
     return best

@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-__all__ = ["TIE", "Delta", "WinLoss", "WinRate"]
+from apm_lab.maths.preference import TIE_TOLERANCE
 
-TIE = 1e-9
-"""Differences of at most this size are ties: a reward difference is a weighted sum of score differences."""
+__all__ = ["Delta", "WinLoss", "WinRate"]
 
 
 def _known_only(differences: Tensor, known: Tensor | None) -> Tensor:
@@ -65,7 +64,7 @@ class _Outcomes(Metric):
     def update(self, differences: Tensor, known: Tensor | None = None) -> None:
         """Add one batch: differences (B,) and the mask (B,) of those that are known (None: all)."""
         values = _known_only(differences, known)
-        wins, losses = (values > TIE).sum(), (values < -TIE).sum()
+        wins, losses = (values > TIE_TOLERANCE).sum(), (values < -TIE_TOLERANCE).sum()
         self.wins += wins
         self.losses += losses
         self.ties += values.numel() - wins - losses
