@@ -5,7 +5,7 @@ from scipy.stats import chi2_contingency, chisquare, spearmanr
 from apm_lab.data.prompts import read_prompts, split_prompts
 from apm_lab.data.users import make_users
 from apm_lab.errors import ConfigError
-from apm_lab.maths.mapping import draw_mappings
+from apm_lab.maths.mapping import SignedPermutation, draw_mappings
 
 POOLS = split_prompts(read_prompts(), 4, seed=0)
 
@@ -97,7 +97,7 @@ def test_attributes_are_independent_of_the_mapping_drawn_from_the_same_seed():
     met = np.zeros(10)
     for seed in range(400):
         attributes = people(count=1, seed=seed).attributes[0]
-        (preferences,) = draw_mappings("signed_permutation", "independent", 1, 5, 5, seed).matrices @ attributes
+        (preferences,) = draw_mappings(SignedPermutation(), "independent", 1, 5, 5, seed).matrices @ attributes
         principle = np.abs(preferences).argmax()
         met[2 * principle + (preferences[principle] < 0)] += 1
     assert chisquare(met).pvalue > 0.001

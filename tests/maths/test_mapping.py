@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apm_lab.errors import ConfigError
-from apm_lab.maths.mapping import KINDS, Gaussian, SignedPermutation, check_mapping, draw_mappings
+from apm_lab.maths.mapping import Gaussian, SignedPermutation, check_mapping, draw_mappings
 from apm_lab.maths.seeding import stream
 from apm_lab.maths.symmetry import asymmetry
 
@@ -41,29 +41,39 @@ def test_fewer_attributes_than_principles_get_an_injection(M, data):
     assert (np.abs(C).sum(1) <= 1).all()
 
 
-def test_signed_permutations_of_three_are_all_met_equally_often():
-    draws = 4800
-    drawn = [SignedPermutation().sample(r, 3, 3).tobytes() for r in [rng()] for _ in range(draws)]
+def how_many(M, N):
+    """Return the number of signed injections of N attributes into M principles."""
+    return math.perm(M, N) * 2**N
+
+
+@pytest.mark.parametrize(("M", "N"), [(1, 1), (2, 2), (3, 2), (3, 3)])
+def test_all_signed_permutations_are_met_equally_often(M, N):
+    expected = 100
+    drawn = [SignedPermutation().sample(r, M, N).tobytes() for r in [rng()] for _ in range(expected * how_many(M, N))]
     counts = np.unique(np.array(drawn), return_counts=True)[1]
-    assert len(counts) == SignedPermutation.count(3, 3) == 48
-    # chi-square with 47 degrees of freedom: mean 47, s.d. 9.7
-    assert ((counts - 100) ** 2 / 100).sum() < 47 + 4 * 9.7
+    assert len(counts) == how_many(M, N)
+    # chi-square: its mean is the number of degrees of freedom, its variance twice that
+    freedom = len(counts) - 1
+    assert ((counts - expected) ** 2 / expected).sum() < freedom + 4 * math.sqrt(2 * freedom)
 
 
-def test_number_of_signed_permutations():
-    assert SignedPermutation.count(10, 10) == 3_715_891_200 == math.factorial(10) * 2**10
-    assert SignedPermutation.count(4, 2) == 4 * 3 * 4
-    with pytest.raises(ConfigError, match=r"pool\.attributes=3.*pool\.principles=2"):
-        SignedPermutation.count(2, 3)
+def test_there_are_3_715_891_200_signed_permutations_of_ten():
+    # too many to meet: a draw of ten is one of 10! orders times one of 2^10 sign patterns, each of its own accord
+    assert how_many(10, 10) == 3_715_891_200
+    drawn = np.stack([SignedPermutation().sample(r, 10, 10) for r in [rng("ten")] for _ in range(4000)])
+    order, signs = np.abs(drawn).argmax(1), drawn.sum(1)
+    assert len(np.unique(order, axis=0)) > 3980  # 4000^2 / (2 * 10!) = 2.2 pairs alike are expected
+    assert len(np.unique(signs, axis=0)) > 950  # 1024 (1 - exp(-4000 / 1024)) = 1003 are expected
+    together = np.abs(((order == 0)[:, :, None] * signs[:, None, :]).mean(0))
+    assert together.max() < 4.5 * math.sqrt(0.1 / 4000)  # where an attribute goes tells no sign
 
 
-@pytest.mark.parametrize(("kind", "variance"), [("signed_permutation", 1 / 10), ("gaussian", 1.0)])
+@pytest.mark.parametrize(("kind", "variance"), [(SignedPermutation(), 1 / 10), (Gaussian(), 1.0)])
 def test_moments_of_the_built_in_kinds(kind, variance):
     C = draw_mappings(kind, "independent", 4000, 10, 10, 3).matrices
     assert abs(C.mean()) < 4 * math.sqrt(variance / C.size)
     assert np.abs(C.mean(0)).max() < 4.5 * math.sqrt(variance / 4000)
     assert C.var() == pytest.approx(variance, rel=0.02)
-    assert KINDS[kind].symmetric
 
 
 def test_more_attributes_than_principles_names_both():
@@ -75,11 +85,11 @@ def test_more_attributes_than_principles_names_both():
 @pytest.mark.parametrize(
     ("kind", "design"),
     [
-        ("signed_permutation", "independent"),
-        ("signed_permutation", "antithetic"),
-        ("signed_permutation", "latin"),
-        ("gaussian", "independent"),
-        ("gaussian", "antithetic"),
+        (SignedPermutation(), "independent"),
+        (SignedPermutation(), "antithetic"),
+        (SignedPermutation(), "latin"),
+        (Gaussian(), "independent"),
+        (Gaussian(), "antithetic"),
     ],
 )
 def test_a_draw_stays_when_more_are_asked_for(kind, design):
@@ -91,12 +101,12 @@ def test_a_draw_stays_when_more_are_asked_for(kind, design):
 
 
 def test_blocks_of_the_designs():
-    assert draw_mappings("gaussian", "independent", 4, 2, 2, 0).blocks.tolist() == [0, 1, 2, 3]
-    assert draw_mappings("gaussian", "antithetic", 4, 2, 2, 0).blocks.tolist() == [0, 0, 1, 1]
+    assert draw_mappings(Gaussian(), "independent", 4, 2, 2, 0).blocks.tolist() == [0, 1, 2, 3]
+    assert draw_mappings(Gaussian(), "antithetic", 4, 2, 2, 0).blocks.tolist() == [0, 0, 1, 1]
     assert draw_mappings(SignedPermutation(), "latin", 8, 2, 2, 0).blocks.tolist() == [0] * 4 + [1] * 4
 
 
-@pytest.mark.parametrize("kind", ["signed_permutation", "gaussian"])
+@pytest.mark.parametrize("kind", [SignedPermutation(), Gaussian()])
 def test_antithetic_pairs_are_negatives_side_by_side(kind):
     C = draw_mappings(kind, "antithetic", 6, 5, 4, 1).matrices
     assert (C[::2] == -C[1::2]).all()
@@ -106,7 +116,7 @@ def test_antithetic_pairs_are_negatives_side_by_side(kind):
 
 @pytest.mark.parametrize(("M", "N"), [(5, 5), (6, 4), (1, 1)])
 def test_latin_block_meets_every_pair_once_with_each_sign(M, N):
-    mappings = draw_mappings("signed_permutation", "latin", 4 * M, M, N, 2)
+    mappings = draw_mappings(SignedPermutation(), "latin", 4 * M, M, N, 2)
     for block in (0, 1):
         C = mappings.matrices[mappings.blocks == block]
         assert len(C) == 2 * M
@@ -118,14 +128,14 @@ def test_latin_block_meets_every_pair_once_with_each_sign(M, N):
 
 
 def test_single_latin_draws_are_uniform_signed_permutations():
-    C = np.stack([draw_mappings("signed_permutation", "latin", 6, 3, 3, seed).matrices[2] for seed in range(2400)])
+    C = np.stack([draw_mappings(SignedPermutation(), "latin", 6, 3, 3, seed).matrices[2] for seed in range(2400)])
     counts = np.unique(C.reshape(2400, 9), axis=0, return_counts=True)[1]
     assert len(counts) == 48
     assert ((counts - 50) ** 2 / 50).sum() < 47 + 4 * 9.7
 
 
 def test_signs_of_latin_shifts_are_independent():
-    draws = [draw_mappings("signed_permutation", "latin", 6, 3, 3, seed).matrices for seed in range(400)]
+    draws = [draw_mappings(SignedPermutation(), "latin", 6, 3, 3, seed).matrices for seed in range(400)]
     signs = np.stack([C[::2].sum(1) for C in draws])  # (seed, shift, attribute)
     for other in (1, 2):
         assert np.abs((signs[:, 0] * signs[:, other]).mean(0)).max() < 4.5 / np.sqrt(400)
@@ -134,15 +144,14 @@ def test_signs_of_latin_shifts_are_independent():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("gausian", "latin", 4, 2, 2), r"mapping=gausian.*did you mean gaussian\?"),
-        (("gaussian", "lattin", 4, 2, 2), r"mapping\.design=lattin.*did you mean latin\?"),
-        (("gaussian", "latin", 4, 2, 2), r"mapping\.design=latin.*Gaussian.*expected mapping=signed_permutation"),
-        (("gaussian", "antithetic", 5, 2, 2), r"mapping\.draws=5.*multiple of 2; nearest: 4 or 6"),
-        (("signed_permutation", "latin", 10, 6, 6), r"mapping\.draws=10.*multiple of 12; nearest: 12"),
-        (("signed_permutation", "latin", 16, 3, 4), r"pool\.attributes=4"),
-        (("gaussian", "independent", 0, 2, 2), r"mapping\.draws=0.*at least 1"),
-        (("gaussian", "independent", 1, 0, 2), r"pool\.principles=0"),
-        (("gaussian", "independent", 1, 2, 0), r"pool\.attributes=0"),
+        ((Gaussian(), "lattin", 4, 2, 2), r"mapping\.design=lattin.*did you mean latin\?"),
+        ((Gaussian(), "latin", 4, 2, 2), r"mapping\.design=latin.*Gaussian.*expected mapping=signed_permutation"),
+        ((Gaussian(), "antithetic", 5, 2, 2), r"mapping\.draws=5.*multiple of 2; nearest: 4 or 6"),
+        ((SignedPermutation(), "latin", 10, 6, 6), r"mapping\.draws=10.*multiple of 12; nearest: 12"),
+        ((SignedPermutation(), "latin", 16, 3, 4), r"pool\.attributes=4"),
+        ((Gaussian(), "independent", 0, 2, 2), r"mapping\.draws=0.*at least 1"),
+        ((Gaussian(), "independent", 1, 0, 2), r"pool\.principles=0"),
+        ((Gaussian(), "independent", 1, 2, 0), r"pool\.attributes=0"),
     ],
 )
 def test_bad_requests_are_refused_by_name(arguments, message):

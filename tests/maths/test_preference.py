@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apm_lab.errors import ConfigError
-from apm_lab.maths.mapping import draw_mappings
+from apm_lab.maths.mapping import Gaussian, SignedPermutation, draw_mappings
 from apm_lab.maths.preference import MIDPOINT, preferences, ratings, weighed_sum
 from apm_lab.maths.users import iid_attributes
 
@@ -19,7 +19,7 @@ def test_preferences_by_hand():
 
 @pytest.mark.parametrize(("normalise", "size"), [("none", 1.0), ("l1", 0.5), ("l2", 1 / np.sqrt(2))])
 def test_k_rule_with_a_permutation(normalise, size):
-    mapping = draw_mappings("signed_permutation", "independent", 4, 10, 10, 0).matrices
+    mapping = draw_mappings(SignedPermutation(), "independent", 4, 10, 10, 0).matrices
     one = preferences(mapping, iid_attributes(50, 10, 1, 0, "test"), normalise)
     assert one.shape == (4, 50, 10)
     assert (np.count_nonzero(one, axis=2) == 1).all()
@@ -32,7 +32,7 @@ def test_k_rule_with_a_permutation(normalise, size):
 
 @given(seed=st.integers(0, 10**6), k=st.integers(1, 4), order=st.sampled_from([1, 2]))
 def test_normalised_vectors_have_length_one_and_keep_their_direction(seed, k, order):
-    mapping = draw_mappings("gaussian", "independent", 2, 5, 4, seed).matrices
+    mapping = draw_mappings(Gaussian(), "independent", 2, 5, 4, seed).matrices
     a = iid_attributes(6, 4, k, seed, "test")
     plain, unit = preferences(mapping, a, "none"), preferences(mapping, a, f"l{order}")
     norm = np.linalg.norm(unit, ord=order, axis=2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from apm_lab.maths.inference import control_check, mean_interval
-from apm_lab.maths.mapping import draw_mappings
+from apm_lab.maths.mapping import Gaussian, SignedPermutation, draw_mappings
 from apm_lab.maths.outcomes import differences, outcome
 from apm_lab.maths.preference import preferences
 from apm_lab.maths.users import balanced_attributes, iid_attributes
@@ -15,9 +15,9 @@ U, N = 50, 6
 RNG = np.random.default_rng(0)
 BIASED = RNG.integers(1, 11, (U, N)) * np.array([1, 1, 1, 0.2, 0.1, 0]) + 3.7  # a judge with favourites
 DESIGNS = [
-    ("signed_permutation", "antithetic", 10),
-    ("gaussian", "antithetic", 10),
-    ("signed_permutation", "latin", 24),
+    (SignedPermutation(), "antithetic", 10),
+    (Gaussian(), "antithetic", 10),
+    (SignedPermutation(), "latin", 24),
 ]
 
 
@@ -83,6 +83,6 @@ def test_a_blind_control_passes_and_is_not_significant_by_rounding(kind, design,
 
 def test_balanced_users_earn_a_constant_response_nothing():
     p = preferences(
-        draw_mappings("gaussian", "independent", 1, N, N, 0).matrices, balanced_attributes(24, N, 2, 0, "test")
+        draw_mappings(Gaussian(), "independent", 1, N, N, 0).matrices, balanced_attributes(24, N, 2, 0, "test")
     )
     assert abs((p[0] * BIASED[0]).sum()) < 1e-12

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apm_lab.errors import ConfigError
-from apm_lab.maths.mapping import draw_mappings
+from apm_lab.maths.mapping import Gaussian, draw_mappings
 from apm_lab.maths.preference import preferences
 from apm_lab.maths.users import balanced_attributes, iid_attributes
 
@@ -50,7 +50,7 @@ def test_one_active_attribute_meets_each_sign_once_a_block():
 
 @pytest.mark.parametrize("normalise", ["l2", "none", "l1"])
 def test_preferences_of_a_block_sum_to_zero_under_any_mapping(normalise):
-    C = draw_mappings("gaussian", "independent", 3, 5, 6, 0).matrices
+    C = draw_mappings(Gaussian(), "independent", 3, 5, 6, 0).matrices
     p = preferences(C, balanced_attributes(12, 6, 3, 1, "test"), normalise)
     assert np.abs(p.sum(1)).max() < 1e-12
 

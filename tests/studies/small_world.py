@@ -11,10 +11,12 @@ from apm_lab.language.simulated.judge import SimulatedJudge
 from apm_lab.language.simulated.reader import BayesReader
 from apm_lab.language.simulated.responder import SimulatedResponder
 from apm_lab.language.simulated.rewriter import SimulatedRewriter
-from apm_lab.maths.mapping import draw_mappings
+from apm_lab.maths.mapping import SignedPermutation, draw_mappings
 from apm_lab.methods.ngrams import NgramRouter
 from apm_lab.methods.routing import Routing
 from apm_lab.studies.personalization import Personalization, UserSettings
+
+PERMUTATION = SignedPermutation()
 
 
 class NoParts:
@@ -42,7 +44,7 @@ def small_study(
     validation=8,
     turns=2,
     draws=2,
-    mapping="signed_permutation",
+    mapping=PERMUTATION,
     design="independent",
     principles=None,
     seed=0,

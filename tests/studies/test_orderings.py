@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from small_world import NoParts, build_evaluation, silent, small_study
 
 from apm_lab.maths.inference import control_check
+from apm_lab.maths.mapping import Gaussian
 from apm_lab.maths.two_way import standard_error, two_way
 from apm_lab.methods.ngrams import NgramRouter
 from apm_lab.methods.routing import Routing
@@ -98,7 +99,7 @@ def test_one_sided_is_the_worst_label_strategy(folder):
 def test_a_router_trained_on_bare_judge_scores_reads_zero(folder):
     # Eq. 6 as printed, m_j = J_j(y_j+) - J_j(y_j-), has no user in it (SPEC 1, "What the simulated user says").
     # A Gaussian mapping weighs every principle, so every candidate's own score is there.
-    study = small_study(folder, size=4, train=500, test=400, draws=DRAWS, validation=0, mapping="gaussian")
+    study = small_study(folder, size=4, train=500, test=400, draws=DRAWS, validation=0, mapping=Gaussian())
     evaluation = build_evaluation(study)
     styles = np.arange(8)
     bare = evaluation.train.scores[0].max(axis=3)[:, :, styles, styles // 2].astype(float)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,16 +15,7 @@ from apm_lab.errors import ConfigError, did_you_mean
 from apm_lab.maths.seeding import stream
 from apm_lab.maths.symmetry import asymmetry
 
-__all__ = [
-    "DESIGNS",
-    "KINDS",
-    "Gaussian",
-    "MappingKind",
-    "Mappings",
-    "SignedPermutation",
-    "check_mapping",
-    "draw_mappings",
-]
+__all__ = ["DESIGNS", "Gaussian", "MappingKind", "Mappings", "SignedPermutation", "check_mapping", "draw_mappings"]
 
 Array = NDArray[np.float64]
 
@@ -45,11 +35,9 @@ class SignedPermutation:
     """Each attribute meets one principle of its own, with a random sign (the default; APM Sec. 5).
 
     An injection of the N attributes into the M >= N principles, uniform over all of them, times N independent fair
-    signs; principles that no attribute meets have a zero row. For N = M: `C C^T = I` and `Var C_ji = 1/N`.
+    signs, so that -C is as likely as C; principles that no attribute meets have a zero row. For N = M: `C C^T = I` and
+    `Var C_ji = 1/N`.
     """
-
-    symmetric = True
-    """Exactly zero-mean and sign-symmetric by construction: -C is as likely as C, since the signs are fair."""
 
     def sample(self, rng: np.random.Generator, M: int, N: int) -> Array:
         """Return one (M, N) draw; ConfigError if N > M."""
@@ -59,28 +47,15 @@ class SignedPermutation:
         C[rng.permutation(M)[:N], np.arange(N)] = _signs(rng, N)
         return C
 
-    @staticmethod
-    def count(M: int, N: int) -> int:
-        """Return how many mappings there are: `M! / (M - N)! * 2^N`; 3,715,891,200 for N = M = 10."""
-        _check_sizes(M, N)
-        _check_injective(M, N)
-        return math.perm(M, N) * (1 << N)
-
 
 @dataclass(frozen=True)
 class Gaussian:
     """Every entry is drawn from N(0, 1), independently (APM Fig. 5)."""
 
-    symmetric = True
-    """Exactly zero-mean and sign-symmetric by construction: every entry's density is even."""
-
     def sample(self, rng: np.random.Generator, M: int, N: int) -> Array:
         """Return one (M, N) draw."""
         _check_sizes(M, N)
         return rng.standard_normal((M, N))
-
-
-KINDS: dict[str, MappingKind] = {"signed_permutation": SignedPermutation(), "gaussian": Gaussian()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,26 +69,21 @@ class Mappings:
     blocks: NDArray[np.int64]
 
 
-def draw_mappings(kind: MappingKind | str, design: str, draws: int, M: int, N: int, seed: int | str) -> Mappings:
+def draw_mappings(kind: MappingKind, design: str, draws: int, M: int, N: int, seed: int | str) -> Mappings:
     """Return `draws` mappings in the given design; a draw stays the same when more of them are asked for.
 
-    `kind` is a kind or the name of a built-in one. Designs (SPEC 1, "Mappings"; Theorem 1 holds exactly within every
-    block of the last two):
+    Designs (SPEC 1, "Mappings"; Theorem 1 holds exactly within every block of the last two):
     `independent`: every draw from a stream of its own, a block each (the paper's);
     `antithetic`: pairs C, -C side by side, a block each; `draws` is even;
     `latin`: blocks of 2 max(N, M) draws, the signed shifts of one random permutation, each with its negative beside
     it: every attribute meets every principle once with each sign, and each single draw is a uniform signed
-    permutation; only for `signed_permutation`.
+    permutation; only for `SignedPermutation`.
 
-    Raises ConfigError for an unknown kind or design, for a number of draws that the design can't have (the nearest
+    Raises ConfigError for an unknown design, for a number of draws that the design can't have (the nearest
     ones are named), for N > M with a signed permutation and for a draw that isn't a finite (M, N) matrix. The
     premises of the theorems are checked by `check_mapping`, not here.
     """
     _check_sizes(M, N)
-    if isinstance(kind, str):
-        if kind not in KINDS:
-            raise ConfigError(f"mapping={kind}: no such mapping{did_you_mean(kind, KINDS)}")
-        kind = KINDS[kind]
     if design not in DESIGNS:
         raise ConfigError(f"mapping.design={design}: no such design{did_you_mean(str(design), DESIGNS)}")
     if design == "latin" and type(kind) is not SignedPermutation:
