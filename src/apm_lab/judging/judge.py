@@ -14,11 +14,12 @@ from apm_lab.errors import ConfigError, did_you_mean
 from apm_lab.judging.rubric import RUBRIC_VERSION, SYSTEM, fenced, question_text
 from apm_lab.language.protocols import Question, ScoreModel
 from apm_lab.language.recall import CallCounts
+from apm_lab.maths.preference import MIDPOINT
 
 __all__ = ["DIRECTIONS", "Judge", "Scores"]
 
 DIRECTIONS = ("reflect", "dual", "both")
-_TOP = 11.0  # a rating on 1..10 is turned round by 11 - s
+_TOP = 2 * MIDPOINT  # a rating on 1..10 is turned round by 11 - s
 _LOWEST, _HIGHEST = 1 - 1e-6, 10 + 1e-6  # an expected rating carries rounding errors
 
 Scores = tuple[NDArray[np.float32], NDArray[np.bool_]]

@@ -12,12 +12,12 @@ from math import floor, log2
 from apm_lab.errors import ConfigError, did_you_mean
 from apm_lab.language.protocols import Question
 from apm_lab.language.simulated.constants import constant, load_yaml, package_digest
+from apm_lab.maths.preference import MIDPOINT
 
 __all__ = ["SimulatedJudge", "read_styles"]
 
 _TOKEN = re.compile(r"[a-z0-9]+")
 _APOSTROPHES = str.maketrans("", "", "'’‘ʼ`")
-_MIDPOINT = 5.5
 _NEGATIONS = frozenset(
     [
         "no",
@@ -80,7 +80,7 @@ class SimulatedJudge:
                 known = did_you_mean(question.principle, places)
                 raise ConfigError(f"the simulated judge has no reading of principle '{question.principle}'{known}")
             reading = readings[places[question.principle]]
-            reading = reading if question.direction > 0 else 2 * _MIDPOINT - reading
+            reading = reading if question.direction > 0 else 2 * MIDPOINT - reading
             ratings.append(reading if self._expected else _round_at_random(reading, key))
         return ratings
 
@@ -89,7 +89,7 @@ def read_styles(text: str) -> list[float]:
     """Return the text's reading in [1, 10] on each principle, in the lexicon's order."""
     scale = constant("saturation")
     gain = constant("judge_gain")["value"]
-    return [min(scale["high"], max(scale["low"], _MIDPOINT + gain * weight)) for weight in marker_weights(text)]
+    return [min(scale["high"], max(scale["low"], MIDPOINT + gain * weight)) for weight in marker_weights(text)]
 
 
 def marker_weights(text: str) -> list[float]:

@@ -11,13 +11,13 @@ from math import inf
 from apm_lab.errors import ConfigError
 from apm_lab.language.protocols import GenerationCall
 from apm_lab.language.simulated.constants import constant, load_yaml, package_digest
+from apm_lab.maths.preference import MIDPOINT
 from apm_lab.maths.seeding import text_stream
 from apm_lab.records import Message
 
 __all__ = ["SimulatedResponder"]
 
 _WORD = re.compile(r"(?<![^\W\d_])[a-zA-Z]{4,}(?![^\W\d_])")
-_MIDPOINT = 5.5
 # What the responder understands of an instruction: words that name a principle.
 _NAMES = {
     "persuasive": ("persuasive",),
@@ -79,7 +79,7 @@ class SimulatedResponder:
             level = base + self._noise * gauss(0.0, 1.0)
             if complies and instruction is not None and instruction[0] == principle:
                 level += shift * instruction[1]
-            distance = min(scale["high"], max(scale["low"], level)) - _MIDPOINT
+            distance = min(scale["high"], max(scale["low"], level)) - MIDPOINT
             count = int(abs(distance) + random.random())
             sentences += random.sample(_bank()[2 * principle + (distance < 0)], count)
         opening = sentences.pop(0)
