@@ -15,9 +15,11 @@ _SEPARATOR = b"\x1f"
 def derived_seed(seed: int | str, *names: object) -> int:
     """Return a 63-bit seed that depends on `seed` and all `names`, one-way: the inputs can't be read off it.
 
-    Names are compared by their `str`; `("ab", "c")` and `("a", "bc")` give different seeds.
+    Seed and names are compared by their `str` and kept apart by U+001F: `("ab", "c")` and `("a", "bc")` give different
+    seeds. A name that holds a U+001F of its own counts as two, so a caller whose names are free text must see to it.
+    Any text is a name, half of a surrogate pair too.
     """
-    text = _SEPARATOR.join(str(part).encode() for part in (seed, *names))
+    text = _SEPARATOR.join(str(part).encode("utf-8", "surrogatepass") for part in (seed, *names))
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 1
 
 

@@ -3,15 +3,19 @@ import re
 import numpy as np
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apm_lab.data.pool import PRINCIPLES, slug, styled_messages
 from apm_lab.data.prompts import read_prompts
 from apm_lab.errors import ConfigError
 from apm_lab.experiment.config_folder import config_folder
 from apm_lab.language.protocols import GenerationCall
+from apm_lab.language.simulated import responder
 from apm_lab.language.simulated.constants import constant, load_yaml
 from apm_lab.language.simulated.judge import read_styles
 from apm_lab.language.simulated.responder import SimulatedResponder, base_levels, understood_instruction
+from apm_lab.maths.seeding import derived_seed
 from apm_lab.records import Message, Style
 
 PROMPTS = [prompt.text for prompt in read_prompts()]
@@ -173,3 +177,39 @@ def test_a_preset_out_of_range_is_refused(compliance, noise):
 def test_a_message_with_no_text_to_say_is_answered():
     assert understood_instruction((Message("system", ""), Message("user", "\n\n"))) is None
     assert SimulatedResponder("test", 1.0, 0.0).generate([GenerationCall((Message("user", "\n\n"),), 0)])[0]
+
+
+TURNS = st.lists(st.builds(Message, st.sampled_from(["system", "user"]), st.text("a:\x1fuser", max_size=9)), max_size=3)
+CALLS = st.builds(
+    lambda turns, sample: GenerationCall((*turns, Message("user", "a")), sample), TURNS, st.integers(0, 9)
+)
+
+
+def stream_of(module, model, call):
+    """Return the seed of the stream that this module draws the answer to this call from."""
+    seeds = []
+    with pytest.MonkeyPatch.context() as patch:
+        drawn = module.text_stream
+        patch.setattr(module, "text_stream", lambda *names: seeds.append(derived_seed(*names)) or drawn(*names))
+        model.generate([call])
+    return next(iter(seeds))
+
+
+@given(call=CALLS, other=CALLS)
+def test_different_chats_are_answered_from_different_streams(call, other):
+    model = SimulatedResponder("test", 0.5, 1.0)
+    streams = [stream_of(responder, model, one) for one in (call, other)]
+    assert (streams[0] == streams[1]) == (call == other)
+
+
+def test_no_text_passes_for_another_turn():
+    one = GenerationCall((Message("user", "a\x1fuser:b"),), 0)
+    two = GenerationCall((Message("user", "a"), Message("user", "b")), 0)
+    model = SimulatedResponder("test", 0.5, 1.0)
+    assert stream_of(responder, model, one) != stream_of(responder, model, two)
+
+
+def test_half_of_a_surrogate_pair_is_answered():
+    text = answer(SimulatedResponder("test", 0.5, 1.0), "Why \ud800 lighthouses?", Style(1, 1))
+    assert "lighthouses" in text
+    assert text.isascii()

@@ -1,12 +1,16 @@
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apm_lab.data.pool import Pool
 from apm_lab.data.prompts import read_prompts
 from apm_lab.errors import ConfigError
 from apm_lab.language.protocols import GenerationCall
+from apm_lab.language.simulated import rewriter
 from apm_lab.language.simulated.rewriter import SimulatedRewriter, understood
+from apm_lab.maths.seeding import derived_seed
 
 PROMPTS = [prompt.text for prompt in read_prompts()]
 POOL = Pool.chosen(10, None, None, "system")
@@ -58,3 +62,22 @@ def test_an_unknown_attribute_is_named():
     pool = Pool(("verbos",), ("casual",))
     with pytest.raises(ConfigError, match=r"verbos.*did you mean verbose"):
         rewritten([1], "Why?", pool=pool)
+
+
+CALLS = st.tuples(
+    st.lists(st.sampled_from([-1, 0, 1]), min_size=10, max_size=10),
+    st.text("a]\x1f\ud800", max_size=6),
+    st.integers(0, 9),
+)
+
+
+@given(call=CALLS, other=CALLS)
+def test_different_calls_are_rewritten_from_different_streams(call, other):
+    """Though a stream's names are parted by U+001F and a prompt may hold it: the instruction before it never does."""
+    seeds = []
+    with pytest.MonkeyPatch.context() as patch:
+        drawn = rewriter.text_stream
+        patch.setattr(rewriter, "text_stream", lambda *names: seeds.append(derived_seed(*names)) or drawn(*names))
+        assert call[1] in rewritten(*call)
+        rewritten(*other)
+    assert (seeds[0] == seeds[1]) == (call == other)

@@ -71,7 +71,7 @@ class SimulatedResponder:
     def _answer(self, call: GenerationCall) -> str:
         prompt = _prompt(call.messages)
         instruction = understood_instruction(call.messages)
-        random = text_stream(self._name, call.sample, *(f"{m.role}:{m.content}" for m in call.messages))
+        random = text_stream(self._name, call.sample, *(_turn(message) for message in call.messages))
         complies = random.random() < self._compliance
         scale, shift, gauss = constant("saturation"), constant("shift")["value"], random.gauss
         sentences = [random.choice(line).format(topic=_topic(prompt)) for line in _content()]
@@ -85,6 +85,11 @@ class SimulatedResponder:
         opening = sentences.pop(0)
         random.shuffle(sentences)
         return " ".join([opening, *sentences])
+
+
+def _turn(message: Message) -> str:
+    # The stream's names are parted by U+001F: doubled, one in a text can't pass for the start of another turn.
+    return f"{message.role}:{message.content}".replace("\x1f", "\x1f\x1f")
 
 
 def understood_instruction(messages: Sequence[Message]) -> tuple[int, int] | None:
