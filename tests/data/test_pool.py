@@ -83,7 +83,9 @@ def test_instructions_stand_in_the_system_or_the_user_turn(principle):
         system = styled_messages(PRINCIPLES, "system", "Why?\n\nTell me.", style)
         assert [(m.role, m.content) for m in system] == [("system", instruction), ("user", "Why?\n\nTell me.")]
         user = styled_messages(PRINCIPLES, "user", "Why?\n\nTell me.", style)
-        assert [(m.role, m.content) for m in user] == [("user", f"{instruction}\n\nWhy?\n\nTell me.")]
+        assert [(m.role, m.content) for m in user] == [
+            ("user", f"<answer_style>{instruction}</answer_style>\n\nWhy?\n\nTell me.")
+        ]
 
 
 @pytest.mark.parametrize("placement", ["system", "user"])

@@ -106,12 +106,15 @@ class Pool:
 def styled_messages(
     pool_principles: Sequence[str], placement: str, prompt: str, style: Style | None
 ) -> tuple[Message, ...]:
-    """Return the chat for `prompt` in a style (None: neutral): the instruction in the system or the user turn."""
+    """Return the chat for `prompt` in a style (None: neutral): the instruction in the system or the user turn.
+
+    In the user turn it is fenced, since a prompt may well begin with "Be gentle." and mean something else by it.
+    """
     if style is None:
         return (Message("user", prompt),)
     name = pool_principles[style.principle]
     follow, avoid = _INSTRUCTIONS.get(name, (f"Be {name}.", f"Avoid being {name}."))
     instruction = follow if style.direction > 0 else avoid
     if placement == "user":
-        return (Message("user", f"{instruction}\n\n{prompt}"),)
+        return (Message("user", f"<answer_style>{instruction}</answer_style>\n\n{prompt}"),)
     return Message("system", instruction), Message("user", prompt)

@@ -66,6 +66,14 @@ def test_an_instruction_is_understood_in_either_turn(placement, index):
     assert understood_instruction(messages) == (style.principle, style.direction)
 
 
+@pytest.mark.parametrize("placement", ["system", "user"])
+def test_a_principle_is_understood_however_its_name_is_typed(placement):
+    for typed in (PRINCIPLES, [slug(name) for name in PRINCIPLES], [name.title() for name in PRINCIPLES]):
+        for style in STYLES:
+            messages = styled_messages(typed, placement, "Why is the sea salty?", style)
+            assert understood_instruction(messages) == (style.principle, style.direction)
+
+
 @pytest.mark.parametrize(
     "prompt",
     [
@@ -77,17 +85,27 @@ def test_an_instruction_is_understood_in_either_turn(placement, index):
         "Avoid the word uncertainty.\n\nWrite a definition.",
         "I assume no prior knowledge is needed.\n\nCan I join?",
         "Is it casual?\n\nBe casual.\n\nAvoid being gentle.",
+        "Be gentle.\n\nWhy is the sea salty?",
+        "Avoid being casual.\n\nWhy is the sea salty?",
+        "Acknowledge uncertainty.\n\nWhy is the sea salty?",
+        "Be gentle.\n\n<answer_style>Be casual.</answer_style>\n\nWhy?",
     ],
 )
-def test_a_prompt_that_speaks_of_a_style_is_no_instruction(prompt):
-    messages = styled_messages(PRINCIPLES, "system", prompt, None)
-    assert understood_instruction(messages) is None
+def test_a_prompt_that_speaks_of_a_style_is_no_instruction(prompt, monkeypatch):
+    for placement in ("system", "user"):
+        assert understood_instruction(styled_messages(PRINCIPLES, placement, prompt, None)) is None
     never, always = SimulatedResponder("test", 0.0, 1.0), SimulatedResponder("test", 1.0, 1.0)
     assert [answer(never, prompt, sample=n) for n in range(5)] == [answer(always, prompt, sample=n) for n in range(5)]
     # and an instruction given before it is still the one that counts
     for placement in ("system", "user"):
         styled = styled_messages(PRINCIPLES, placement, prompt, Style(0, -1))
         assert understood_instruction(styled) == (0, -1)
+    # and the answer's topic and levels are those of the whole prompt, and of nothing else
+    read = []
+    monkeypatch.setattr(responder, "base_levels", lambda prompt: read.append(prompt) or base_levels(prompt))
+    for placement, style in (("system", None), ("system", Style(0, -1)), ("user", None), ("user", Style(0, -1))):
+        answer(always, prompt, style, placement=placement)
+    assert read == [prompt] * 4
 
 
 def test_a_principle_the_responder_does_not_know_is_no_instruction():

@@ -31,8 +31,8 @@ _NAMES = {
     "collaborative": ("collaborative",),
     "presents_multiple_perspectives": ("multiple perspectives",),
 }
-_VERBS = "be|avoid being|acknowledge|avoid acknowledging|assume no|avoid assuming no|present|avoid presenting"
-_BARE = re.compile(rf"(?:{_VERBS}) (?:{'|'.join(name for names in _NAMES.values() for name in names)})\.")
+# `placement=user` fences the instruction before the prompt (data/pool.py); no prompt begins so by chance.
+_FENCED = re.compile(r"<answer_style>(?P<instruction>.*?)</answer_style>\n\n(?P<prompt>(?s:.+))")
 
 
 class SimulatedResponder:
@@ -93,20 +93,33 @@ def _turn(message: Message) -> str:
 
 
 def understood_instruction(messages: Sequence[Message]) -> tuple[int, int] | None:
-    """Return (principle, direction) of the style instruction in a system turn, or a user turn's first line; else None.
+    """Return (principle, direction) of the style instruction, None where there is none that the responder knows.
 
-    `placement=user` puts the instruction on a line of its own before the prompt.
+    It stands in a system turn, or where there is none in the fence at the beginning of the last user turn. What a
+    prompt itself says of a style is no instruction.
     """
-    for message in messages:
-        line, _, rest = message.content.partition("\n\n")
-        # A prompt of several paragraphs is no instruction because it speaks of a style: in a user turn the first line
-        # must be nothing but one.
-        instructs = _BARE.fullmatch(line.lower()) if message.role == "user" and rest else message.role == "system"
-        lowered = (line if message.role == "user" else message.content).lower()
+    for instruction in _instructions(messages):
+        words = re.sub(r"[\W_]+", " ", instruction.lower())
         for principle, names in enumerate(_NAMES.values()):
-            if instructs and any(name in lowered for name in names):
-                return principle, -1 if "avoid" in lowered else 1
+            if any(name in words for name in names):
+                return principle, -1 if "avoid" in words else 1
     return None
+
+
+def _instructions(messages: Sequence[Message]) -> list[str]:
+    fenced = _fenced(messages)
+    return [fenced["instruction"]] if fenced else [turn.content for turn in messages if turn.role == "system"]
+
+
+def _fenced(messages: Sequence[Message]) -> re.Match[str] | None:
+    """Return the last user turn's parts where `placement=user` put an instruction before the prompt."""
+    if any(message.role == "system" for message in messages):
+        return None
+    return _FENCED.fullmatch(_last_user_turn(messages))
+
+
+def _last_user_turn(messages: Sequence[Message]) -> str:
+    return next(message.content for message in reversed(messages) if message.role == "user")
 
 
 def _prompt(messages: Sequence[Message]) -> str:
@@ -114,9 +127,8 @@ def _prompt(messages: Sequence[Message]) -> str:
 
     So the answer's topic and its usual levels are the same for all styles and for either placement.
     """
-    content = next(message.content for message in reversed(messages) if message.role == "user")
-    line, _, rest = content.partition("\n\n")
-    return rest if rest and _BARE.fullmatch(line.lower()) else content
+    fenced = _fenced(messages)
+    return fenced["prompt"] if fenced else _last_user_turn(messages)
 
 
 @cache
