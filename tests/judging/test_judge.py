@@ -162,3 +162,11 @@ def test_what_the_set_does_not_cover_is_reported(tmp_path):
     health = measure_health(judge)
     assert health.unchecked == ("rhymes",)
     assert (health.auc, health.pearson, health.faults) == ({}, None, [])
+
+
+def test_half_of_a_surrogate_pair_is_judged(tmp_path):
+    judge, _ = judge_of(tmp_path, by_direction)
+    assert judge.score(["a \ud800"], ONE_LIKES_ONE_DISLIKES)[1].any()
+    judge = Judge(SimulatedJudge(), Store(tmp_path / "s.sqlite").scores, CallCounts(), ["casual\ud800"])
+    with pytest.raises(ConfigError, match="did you mean casual"):
+        judge.score(["a"], np.ones((1, 2, 1), dtype=bool))

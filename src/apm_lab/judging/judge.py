@@ -55,7 +55,7 @@ class Judge:
         self.key_header = ("score", model.identity, model.engine, model.sampling, RUBRIC_VERSION, SYSTEM)
         self._prefix = blake2b("\x1f".join(self.key_header).encode(), digest_size=KEY_BYTES)
         self._questions = [[Question(name, sign) for sign in (1, -1)] for name in self.principles]
-        self._suffixes = [[f"\x1e{question_text(q)}".encode() for q in pair] for pair in self._questions]
+        self._suffixes = [[_suffix(question) for question in pair] for pair in self._questions]
 
     def score(self, texts: Sequence[str], needed: NDArray[np.bool_]) -> Scores:
         """Return the scores that are `needed`, (n, 2, M), and the mask of those that have a verdict.
@@ -150,3 +150,7 @@ class Judge:
                 break
             seeds = {key: blake2b(seeds[key], digest_size=KEY_BYTES).digest() for key in open_questions}
         return verdicts
+
+
+def _suffix(question: Question) -> bytes:
+    return f"\x1e{question_text(question)}".encode("utf-8", "surrogatepass")
