@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
-__all__ = ["ApmLabError", "ConfigError", "DataError", "JudgeError", "MissingPackageError", "StoreError", "did_you_mean"]
+__all__ = [
+    "ApmLabError",
+    "ConfigError",
+    "DataError",
+    "JudgeError",
+    "MissingPackageError",
+    "StoreError",
+    "did_you_mean",
+    "require_known",
+]
 
 
 class ApmLabError(Exception):
@@ -40,3 +49,13 @@ def did_you_mean(name: str, valid: Iterable[str], most: int = 3) -> str:
     if near:
         return f"; did you mean {', '.join(near)}?"
     return f"; one of: {', '.join(names)}" if names else ""
+
+
+def require_known(lacks: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Return nothing where all `names` are known, else raise ConfigError with every other name and the nearest to it.
+
+    `lacks` begins the sentence, e.g. "pool.attributes: the rewriter can't render".
+    """
+    unknown = [f"{name!r}{did_you_mean(name, known)}" for name in names if name not in known]
+    if unknown:
+        raise ConfigError(f"{lacks} {'; nor '.join(unknown)}")

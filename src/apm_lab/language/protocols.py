@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from apm_lab.records import Message
 
-__all__ = ["GenerationCall", "Question", "ScoreModel", "TextModel"]
+__all__ = ["GenerationCall", "KnowsItsPool", "Question", "ScoreModel", "TextModel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,4 +74,16 @@ class ScoreModel(Protocol):
 
     def score(self, text: str, questions: Sequence[Question], keys: Sequence[bytes]) -> list[float | None]:
         """Return a rating in [1, 10] per question, or None where there is no verdict; `keys` seed the sampling."""
+        ...
+
+
+@runtime_checkable
+class KnowsItsPool(Protocol):
+    """A backend that understands some attributes or principles only, and says so before anything is spent.
+
+    A language model takes any name and has no such method. Names are keys, as `data.pool.slug` makes them.
+    """
+
+    def require(self, attributes: Sequence[str], principles: Sequence[str]) -> None:
+        """Return nothing where it knows all that its role works with; ConfigError names the others and the nearest."""
         ...

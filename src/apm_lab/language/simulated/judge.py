@@ -9,7 +9,7 @@ from functools import cache
 from itertools import zip_longest
 from math import floor, log2
 
-from apm_lab.errors import ConfigError, did_you_mean
+from apm_lab.errors import ConfigError, require_known
 from apm_lab.language.protocols import Question
 from apm_lab.language.simulated.constants import constant, load_yaml, package_digest
 from apm_lab.maths.preference import MIDPOINT
@@ -70,6 +70,10 @@ class SimulatedJudge:
         """The sampling values, for the store key."""
         return '{"score": "expected"}' if self._expected else '{"score": "sampled"}'
 
+    def require(self, attributes: Sequence[str], principles: Sequence[str]) -> None:
+        """Raise ConfigError for principles that the lexicon doesn't have; it reads no attributes."""
+        require_known("pool.principles: the simulated judge has no reading of", principles, _principles())
+
     def score(self, text: str, questions: Sequence[Question], keys: Sequence[bytes]) -> list[float | None]:
         """Return one rating per question; `keys` (at least 4 bytes each) seed the rounding."""
         readings = read_styles(text)
@@ -77,8 +81,7 @@ class SimulatedJudge:
         ratings: list[float | None] = []
         for question, key in zip(questions, keys, strict=True):
             if question.principle not in places:
-                known = did_you_mean(question.principle, places)
-                raise ConfigError(f"the simulated judge has no reading of principle '{question.principle}'{known}")
+                self.require((), [question.principle])
             reading = readings[places[question.principle]]
             reading = reading if question.direction > 0 else 2 * MIDPOINT - reading
             ratings.append(reading if self._expected else _round_at_random(reading, key))

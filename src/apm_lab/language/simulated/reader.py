@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from apm_lab.errors import ConfigError, did_you_mean
+from apm_lab.errors import require_known
 from apm_lab.language.simulated.wordings import ATTRIBUTES, catalogue, rates, tokens_of
 
 __all__ = ["BayesReader"]
@@ -26,9 +26,7 @@ class BayesReader:
     """
 
     def __init__(self, attributes: Sequence[str], neutral_prompts: Sequence[str]) -> None:
-        unknown = [name for name in attributes if name not in ATTRIBUTES]
-        if unknown:
-            raise ConfigError(f"no simulated attribute '{unknown[0]}'{did_you_mean(unknown[0], ATTRIBUTES)}")
+        require_known("pool.attributes: the Bayes reader knows no", attributes, ATTRIBUTES)
         natural = np.mean([self._occurs(text) for text in neutral_prompts], axis=0)
         places = [ATTRIBUTES.index(name) for name in attributes]
         shown = np.array([rates(((place, sign),)) for place in places for sign in (1, -1)])

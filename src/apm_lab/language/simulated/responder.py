@@ -8,7 +8,7 @@ from functools import cache
 from hashlib import blake2b
 from math import inf
 
-from apm_lab.errors import ConfigError
+from apm_lab.errors import ConfigError, require_known
 from apm_lab.language.protocols import GenerationCall
 from apm_lab.language.simulated.constants import constant, load_yaml, package_digest
 from apm_lab.maths.preference import MIDPOINT
@@ -63,6 +63,13 @@ class SimulatedResponder:
         """Name, the two fitted numbers, and the digest of code and constants."""
         digest = package_digest("responder.py", "phrases.yaml", "constants.yaml")
         return f"{self._name}@{digest}:compliance={self._compliance}:noise={self._noise}"
+
+    def require(self, attributes: Sequence[str], principles: Sequence[str]) -> None:
+        """Raise ConfigError for principles that it has no sentences for; attributes are nothing to it.
+
+        An instruction that names another principle is not understood, and then answered as if there were none.
+        """
+        require_known("pool.principles: the simulated responder can't follow", principles, _NAMES)
 
     def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
         """Return one answer per call; equal calls give equal answers."""

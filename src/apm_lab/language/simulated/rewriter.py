@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from apm_lab.errors import ConfigError, did_you_mean
+from apm_lab.errors import require_known
 from apm_lab.language.protocols import GenerationCall
 from apm_lab.language.simulated.constants import package_digest
 from apm_lab.language.simulated.wordings import ATTRIBUTES, catalogue, rates
@@ -32,6 +32,10 @@ class SimulatedRewriter:
         """Name and digest of code and constants."""
         return f"simulated_rewriter@{package_digest('rewriter.py', 'wordings.py', 'wordings.yaml', 'constants.yaml')}"
 
+    def require(self, attributes: Sequence[str], principles: Sequence[str]) -> None:
+        """Raise ConfigError for attributes that it has no wordings for; principles are nothing to it."""
+        require_known("pool.attributes: the simulated rewriter can't render", attributes, ATTRIBUTES)
+
     def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
         """Return one rewritten prompt per call; equal calls give equal texts."""
         return [self._rewrite(call) for call in calls]
@@ -53,9 +57,8 @@ def understood(instruction: str) -> tuple[tuple[int, int], ...]:
     """Return the (attribute index, sign) pairs that the instruction names."""
     pairs = []
     for negated, name in _TRAIT.findall(instruction):
-        key = re.sub(r"\W+", "_", name.lower())
-        if key not in ATTRIBUTES:
-            raise ConfigError(f"the simulated rewriter can't render attribute '{name}'{did_you_mean(key, ATTRIBUTES)}")
+        key = re.sub(r"\W+", "_", name.lower()).strip("_")
+        require_known("the simulated rewriter can't render", [key], ATTRIBUTES)
         pairs.append((ATTRIBUTES.index(key), -1 if negated else 1))
     return tuple(pairs)
 
