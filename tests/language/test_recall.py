@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apm_lab.data.store import Store
+from apm_lab.errors import DataError
 from apm_lab.language.protocols import GenerationCall
 from apm_lab.language.recall import CallCounts, StoredTexts
 from apm_lab.records import Message
@@ -73,6 +74,13 @@ def test_a_model_that_fails_leaves_nothing_behind(stored):
     model.generate = lambda calls: ["one answer too few"] * (len(calls) - 1)
     with pytest.raises(ValueError, match="zip"):
         texts.generate([call("a"), call("b")])
+    assert texts._shelf.count() == 0
+
+
+def test_an_answer_that_is_no_unicode_text_is_named_and_not_kept(stored):
+    texts, _, _ = stored
+    with pytest.raises(DataError, match=r"echo@1 answered with half of a surrogate pair \('\\ud800'\)"):
+        texts.generate([call("a"), call("b \ud800")])
     assert texts._shelf.count() == 0
 
 

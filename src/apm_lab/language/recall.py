@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from apm_lab.data.store import KEY_BYTES, TextShelf
+from apm_lab.errors import DataError
 from apm_lab.language.protocols import GenerationCall, TextModel
 
 __all__ = ["CallCounts", "StoredTexts"]
@@ -40,14 +41,24 @@ class StoredTexts:
         return digest.digest()
 
     def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
-        """Return one text per call, in order; equal calls are made once."""
+        """Return one text per call, in order; equal calls are made once.
+
+        Raises DataError where the model answers with half of a surrogate pair, which is no text that could be kept.
+        """
         keys = [self.key(call) for call in calls]
         texts = self._shelf.get(keys)
         missing = {key: call for key, call in zip(keys, calls, strict=True) if key not in texts}
         self._counts.asked += len(calls)
         self._counts.made += len(missing)
         if missing:
-            self._shelf.put(zip(missing, self._model.generate(list(missing.values())), strict=True))
+            answers = self._model.generate(list(missing.values()))
+            try:
+                self._shelf.put(zip(missing, answers, strict=True))
+            except UnicodeEncodeError as fault:
+                raise DataError(
+                    f"{self._model.identity} answered with half of a surrogate pair ({fault.object[fault.start]!a}), "
+                    "which can't be stored; expected valid Unicode"
+                ) from fault
             # Read back: when another job wrote the same key first, its text is the one that counts.
             texts.update(self._shelf.get(list(missing)))
         return [str(texts[key]) for key in keys]
