@@ -20,18 +20,24 @@ LEAST_MEAN_AUC, LEAST_AUC, MOST_PEARSON = 0.85, 0.65, -0.3
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """AUC per principle (follow texts rated above avoid texts), pooled Pearson(s+, s-), and what was not checked."""
+    """AUC per principle (follow texts rated above avoid texts), pooled Pearson(s+, s-), and what was not checked.
+
+    `mute` are the principles on whose follow or avoid texts there is no verdict at all; they have no AUC. `pearson` is
+    None without any verdict, and 0 for answers that never move, which counts as unhealthy.
+    """
 
     auc: dict[str, float]
     pearson: float | None
     unchecked: tuple[str, ...]
     n: int
     n_missing: int
+    mute: tuple[str, ...] = ()
 
     @property
     def faults(self) -> list[str]:
         """What is wrong, in words; empty for a healthy judge."""
-        faults = [
+        faults = [f"it gave no verdict on the texts for '{name}'" for name in self.mute]
+        faults += [
             f"AUC on '{name}' is {auc:.2f}, below {LEAST_AUC}" for name, auc in self.auc.items() if auc < LEAST_AUC
         ]
         mean = float(np.mean(list(self.auc.values()))) if self.auc else 1.0
@@ -57,6 +63,7 @@ def health_set() -> dict[str, dict[str, list[str]]]:
 def measure_health(judge: Judge) -> Health:
     """Return the judge's figures on the health set, for those of its principles that the set covers."""
     auc: dict[str, float] = {}
+    mute: list[str] = []
     pairs: list[NDArray[np.float32]] = []
     asked = missing = 0
     for place, name in enumerate(judge.principles):
@@ -65,17 +72,26 @@ def measure_health(judge: Judge) -> Health:
         texts = health_set()[name]
         (plus, plus_known), (minus, minus_known) = judge.ratings([*texts["follow"], *texts["avoid"]], place)
         follows = np.arange(len(plus)) < len(texts["follow"])
-        auc[name] = area_under_curve(plus[follows & plus_known], plus[~follows & plus_known])
+        area = area_under_curve(plus[follows & plus_known], plus[~follows & plus_known])
+        if area is None:
+            mute.append(name)
+        else:
+            auc[name] = area
         both = plus_known & minus_known
         pairs.append(np.stack([plus[both], minus[both]]))
         asked += 2 * len(plus)
         missing += int((~plus_known).sum() + (~minus_known).sum())
     unchecked = tuple(name for name in judge.principles if name not in health_set())
-    pooled = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0))
-    constant = pooled.shape[1] < 2 or (pooled.std(axis=1) == 0).any()
-    # A judge whose answers never move has no correlation; 0 counts as unhealthy.
-    pearson = None if not pairs else 0.0 if constant else float(np.corrcoef(pooled)[0, 1])
-    return Health(auc, pearson, unchecked, asked, missing)
+    pooled = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), np.float32)
+    return Health(auc, _pearson(pooled), unchecked, asked, missing, tuple(mute))
+
+
+def _pearson(pooled: NDArray[np.float32]) -> float | None:
+    if not pooled.shape[1]:
+        return None
+    if (pooled.std(axis=1) == 0).any():
+        return 0.0
+    return float(np.corrcoef(pooled[0], pooled[1])[0, 1])
 
 
 def require_health(health: Health, allow_unhealthy: bool) -> None:
@@ -89,9 +105,9 @@ def require_health(health: Health, allow_unhealthy: bool) -> None:
         )
 
 
-def area_under_curve(above: NDArray[np.float32], below: NDArray[np.float32]) -> float:
-    """Return P(a > b) + P(a = b) / 2 over all pairs, and 0.5 when either side is empty."""
+def area_under_curve(above: NDArray[np.float32], below: NDArray[np.float32]) -> float | None:
+    """Return P(a > b) + P(a = b) / 2 over all pairs, None when either side is empty."""
     if not len(above) or not len(below):
-        return 0.5
+        return None
     difference = above[:, None] - below[None, :]
     return float((difference > 0).mean() + (difference == 0).mean() / 2)
