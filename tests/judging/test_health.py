@@ -169,3 +169,15 @@ def test_the_simulated_judge_is_healthy_on_every_pool_of_table_6(tmp_path, size)
     assert health.faults == []
     assert health.n == size * 48
     assert health.pearson < -0.8
+
+
+def test_a_judge_that_reads_a_style_and_its_opposite_alike_is_in_balance(tmp_path):
+    # s+ + s- = 11 on every text, so that E|s+ + s- - 11| = 0 and Pearson(s+, s-) = -1
+    judge = Judge(SimulatedJudge("expected"), Store(tmp_path / "s.sqlite").scores, CallCounts(), TABLE_6)
+    for place, name in enumerate(TABLE_6):
+        sides = health_set()[name]
+        (plus, plus_known), (minus, minus_known) = judge.ratings([*sides["follow"], *sides["avoid"]], place)
+        assert plus_known.all()
+        assert minus_known.all()
+        assert np.abs(plus + minus - 11).max() < 1e-5
+    assert measure_health(judge).pearson == pytest.approx(-1, abs=1e-6)
