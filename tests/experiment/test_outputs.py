@@ -13,6 +13,7 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parent))
 from test_run import folder_of, launch, run
 
+from apm_lab.data.store import Store
 from apm_lab.errors import DataError
 from apm_lab.experiment.finished import print_finished
 from apm_lab.training.encoder_router import EncoderRouter
@@ -206,3 +207,14 @@ def test_the_leaks_verb_proves_methods_of_ones_own(tmp_path):
     out, err = process.communicate()
     assert process.returncode == 0, err
     assert "method=routing: no leak; 40 responses unchanged" in out
+
+
+@pytest.mark.parametrize(("key", "name"), [("attributes", "verbos"), ("principles", "persuasve")])
+def test_what_a_simulated_model_does_not_know_is_refused_before_anything_is_made(tmp_path, key, name):
+    others = {"attributes": "principles=[casual]", "principles": "attributes=[verbose]"}[key]
+    process = launch(tmp_path, ["+scale=smoke", "logger=csv", f"pool.{key}=[{name}]", f"pool.{others}"])
+    _, err = process.communicate()
+    assert (process.returncode, "Traceback" in err) == (2, False)
+    assert f"pool.{key}: " in err
+    assert "did you mean" in err
+    assert Store(tmp_path / "outputs" / "store.sqlite").texts.count() == 0

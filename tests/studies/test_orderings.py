@@ -89,7 +89,7 @@ def test_share_of_the_oracle_falls_with_pool_size(folder):
 
 def test_one_sided_is_the_worst_label_strategy(folder):
     arms = {
-        label: matrix(evaluated(folder, label, size=6, train=1000, test=1000), "routing")
+        label: matrix(evaluated(folder, label, size=6, train=1000, test=1600), "routing")
         for label in ("margin", "two_sided", "one_sided", "regression")
     }
     for label in ("margin", "two_sided", "regression"):

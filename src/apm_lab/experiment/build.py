@@ -17,6 +17,7 @@ from apm_lab.errors import ConfigError, DataError, MissingPackageError, did_you_
 from apm_lab.experiment.settings import JudgeSettings, MappingSettings, PersonalizationSettings, PoolSettings
 from apm_lab.experiment.signature import read_signature
 from apm_lab.judging.judge import Judge
+from apm_lab.language.protocols import KnowsItsPool
 from apm_lab.language.recall import CallCounts, StoredTexts
 from apm_lab.language.simulated.reader import BayesReader
 from apm_lab.maths.mapping import check_mapping, draw_mappings
@@ -105,10 +106,12 @@ def build_personalization(
     sizes = len(pool.principles), len(pool.attributes)
     check_mapping(mapping.kind, *sizes, stream(seed, "mapping check"))
     prompts = split_prompts(data.prompts, users.turns, seed)
-    texts = {
-        role: StoredTexts(make(config[role], plugins), store.texts, counts[role]) for role in ROLES if role != "judge"
-    }
     judge: JudgeSettings = make(config["judge"], plugins)
+    models = {role: make(config[role], plugins) for role in ROLES if role != "judge"}
+    for model in (*models.values(), judge.model):
+        if isinstance(model, KnowsItsPool):
+            model.require([slug(name) for name in pool.attributes], [slug(name) for name in pool.principles])
+    texts = {role: StoredTexts(model, store.texts, counts[role]) for role, model in models.items()}
     simulated = config["rewriter"]["_target_"].startswith("apm_lab.language.simulated.")
     method = _method(config, config["router"], plugins)
     require_own_name(name, method)

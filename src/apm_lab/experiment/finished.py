@@ -25,7 +25,9 @@ def print_finished(console: Console, folder: Path) -> None:
     parts = DrawParts(RunFolder(folder))
     try:
         arms = [parts.load(draw) for draw in range(len(manifest["blocks"]))]
-        health = Health(**{**manifest["judge_health"], "unchecked": tuple(manifest["judge_health"]["unchecked"])})
+        stored = manifest["judge_health"]
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
+        health = Health(**fields)
         title, method, seed = manifest["title"], manifest["method"], manifest["seed"]
     except (KeyError, TypeError) as fault:
         raise DataError(f"{folder / 'manifest.json'}: written by another apm_lab, or damaged ({fault})") from None
