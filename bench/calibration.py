@@ -32,7 +32,7 @@ PUBLISHED = {  # APM Table 1, routing (oracle), one attribute: W/L, its s.d., De
 class Cell:
     """Oracle figures: W/L, Delta, and the share of ties."""
 
-    win_loss: float
+    wl: float
     delta: float
     ties: float
 
@@ -72,7 +72,7 @@ def fit(name: str, prompts: list[str]) -> tuple[float, float]:
 
     At equal Delta, W/L falls as noise grows, so for every noise the compliance is matched to Delta first.
     """
-    win_loss, _, delta, _ = PUBLISHED[name]
+    wl, _, delta, _ = PUBLISHED[name]
     low, high, compliance = 0.0, 5.0, 0.5
     for _ in range(7):
         noise = (low + high) / 2
@@ -80,21 +80,21 @@ def fit(name: str, prompts: list[str]) -> tuple[float, float]:
             cell = oracle(name, compliance, noise, prompts)
             compliance = min(1.0, compliance * delta / cell.delta)
         print(
-            f"  noise {noise:.3f} compliance {compliance:.3f}: W/L {cell.win_loss:.3f} Delta {cell.delta:.3f}",
+            f"  noise {noise:.3f} compliance {compliance:.3f}: W/L {cell.wl:.3f} Delta {cell.delta:.3f}",
             flush=True,
         )
-        low, high = (noise, high) if cell.win_loss > win_loss else (low, noise)
+        low, high = (noise, high) if cell.wl > wl else (low, noise)
     return round(compliance, 3), round(noise, 2)
 
 
 def show(name: str, compliance: float, noise: float, prompts: list[str]) -> Cell:
     """Print fitted and published cells side by side and return the fitted one."""
-    win_loss, sd_win_loss, delta, sd_delta = PUBLISHED[name]
+    wl, sd_wl, delta, sd_delta = PUBLISHED[name]
     cell = oracle(name, compliance, noise, prompts)
-    within = abs(cell.win_loss - win_loss) <= sd_win_loss and abs(cell.delta - delta) <= sd_delta
+    within = abs(cell.wl - wl) <= sd_wl and abs(cell.delta - delta) <= sd_delta
     print(
         f"{name}: compliance={compliance} noise={noise}"
-        f"  W/L {cell.win_loss:.2f} (published {win_loss} +- {sd_win_loss})"
+        f"  W/L {cell.wl:.2f} (published {wl} +- {sd_wl})"
         f"  Delta {cell.delta:+.2f} (published {delta:+.2f} +- {sd_delta})  ties {cell.ties:.2f}  "
         f"{'within its printed s.d.' if within else 'OUTSIDE its printed s.d.'}"
     )

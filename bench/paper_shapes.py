@@ -66,7 +66,7 @@ ROWS = (
 )
 
 Figures = dict[str, dict[str, tuple[float, float]]]
-"""Arm -> metric (`delta`, `win_loss`, `accuracy`) -> mean and s.d. over draws."""
+"""Arm -> metric (`delta`, `wl`, `accuracy`) -> mean and s.d. over draws."""
 
 
 def run(row: Row, common: list[str], folder: Path) -> Figures:
@@ -89,7 +89,7 @@ def cell(figures: Figures, arm: str) -> str:
     """Return an arm's Delta and W/L with their s.d., as the paper prints them."""
     if arm not in figures:
         return f"{'-':>26s}"
-    (delta, delta_sd), (ratio, ratio_sd) = figures[arm]["delta"], figures[arm]["win_loss"]
+    (delta, delta_sd), (ratio, ratio_sd) = figures[arm]["delta"], figures[arm]["wl"]
     return f"{delta:+.2f} ({delta_sd:.2f}) {ratio:.2f} ({ratio_sd:.2f})".rjust(26)
 
 

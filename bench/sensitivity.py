@@ -85,7 +85,7 @@ def main() -> None:
     def cell(label: str) -> str:
         found = oracle(NAME, *fitted, prompts)
         deltas[label] = found.delta
-        return f"oracle Delta {found.delta:+.2f}  W/L {found.win_loss:.2f}"
+        return f"oracle Delta {found.delta:+.2f}  W/L {found.wl:.2f}"
 
     row("as in the table", lambda: cell("table"))
     for name in ("shift", "judge_gain"):

@@ -41,6 +41,8 @@ def small(command):
     words = command.split()[3:]
     if "router=modernbert_base" in words:  # its weights are on the hub
         return [*words, "--cfg", "job"]
+    if words[0] == "leaks":
+        return [*words, "router=ngrams"]
     extra = [] if "scale" in command else ["+scale=smoke"]
     if "router" not in command and words[0] != "method=routing_oracle":
         extra.append("router=ngrams")
@@ -59,7 +61,7 @@ def test_the_table_is_found():
 @pytest.mark.parametrize("command", EXPERIMENTS)
 def test_example(folder, command):
     out = run(folder, small(command))
-    assert re.search(r"^results: |^skipped: this run is done|^ *router:|^\d+ jobs", out, re.MULTILINE), out
+    assert re.search(r"^results: |^skipped: this run is done|^ *router:|^\d+ jobs|: no leak", out, re.MULTILINE), out
 
 
 def test_verbs(folder):
@@ -88,6 +90,8 @@ def test_the_plug_in_example_runs_as_printed(folder):
     place.write_text(config)
     out = run(folder, [*command.split()[3:], "+scale=smoke", "logger=csv"])
     assert "always_casual" in out
+    proof = re.search(r"`python -m apm_lab (leaks [^`]+always_casual[^`]*)`", TEXT)[1].split()
+    assert "method=always_casual: no leak" in run(folder, proof)
 
 
 def test_files_that_the_readme_names_exist():

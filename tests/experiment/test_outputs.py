@@ -83,9 +83,9 @@ def test_log_win_loss_and_missing_counts_stand_beside_the_rest(finished):
     rows = table(folder, "results")
     for draw in (0, 1, None):
         mine = {row["metric"]: row for row in rows if row["draw"] == draw and row["method"] == "routing"}
-        assert mine["log_win_loss"]["low"] <= mine["log_win_loss"]["value"] <= mine["log_win_loss"]["high"]
+        assert mine["log_wl"]["low"] <= mine["log_wl"]["value"] <= mine["log_wl"]["high"]
         if draw is not None:
-            assert mine["log_win_loss"]["value"] == pytest.approx(np.log(mine["win_loss"]["value"]))
+            assert mine["log_wl"]["value"] == pytest.approx(np.log(mine["wl"]["value"]))
             assert sum(mine[name]["value"] for name in ("wins", "losses", "ties")) == mine["delta"]["n"] == 40
             assert mine["wins"]["n_missing"] == 0
     assert not [row for row in rows if row["method"] == "nonpersonalized" and row["metric"] == "accuracy"]

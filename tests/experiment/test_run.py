@@ -271,3 +271,27 @@ def test_an_option_may_leave_out_what_has_a_default(tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     run(tmp_path, "--config-dir", "options", "dataset=short", "mapping=short", "users=short")
+
+
+def test_a_router_of_another_shape_is_named(tmp_path):
+    (tmp_path / "routers.py").write_text(
+        "import numpy as np\nclass Narrow:\n    def fit(self, histories, targets, **_):\n        pass\n"
+        "    def predict(self, histories):\n        return np.zeros((len(histories), 5))\n"
+    )
+    option = tmp_path / "options" / "router" / "narrow.yaml"
+    option.parent.mkdir(parents=True)
+    option.write_text("_target_: routers.Narrow\n")
+    process = launch(tmp_path, ["+scale=smoke", "--config-dir", "options", "plugins=[routers]", "router=narrow"])
+    _, err = process.communicate()
+    assert (process.returncode, "Traceback" in err) == (2, False)
+    assert "router Narrow: predict gave (40, 5), expected (U, S) (40, 6)" in err
+
+
+def test_a_mapping_without_its_settings_is_told_where_its_class_goes(tmp_path):
+    arguments = plug_in(tmp_path)
+    (tmp_path / "options" / "mapping" / "half.yaml").write_text("_target_: toys.Half\nshift: 0.0\n")
+    process = launch(tmp_path, ["router=ngrams", *arguments, "mapping=half"])
+    _, err = process.communicate()
+    assert (process.returncode, "Traceback" in err) == (2, False)
+    assert "mapping._target_=toys.Half: expected apm_lab.experiment.settings.MappingSettings" in err
+    assert "mapping.kind: {_target_: toys.Half}" in err

@@ -84,12 +84,12 @@ DECIDED = np.array([[1.0, 2, 1, 3, -1, -2], [1, 1, -4, -1, 0, 1e-12]])
 
 
 def test_win_loss_by_hand():
-    log = metric_interval("log_win_loss", DECIDED, known(DECIDED), [0, 1], seed=0)
+    log = metric_interval("log_wl", DECIDED, known(DECIDED), [0, 1], seed=0)
     assert log.estimate == pytest.approx(math.log(2) / 2)
     assert log.se_draw == pytest.approx(math.log(2) / 2)
     half = math.hypot(12.7062 * log.se_draw, 2.570582 * log.se_user)
     assert (log.low, log.high) == pytest.approx((log.estimate - half, log.estimate + half), rel=1e-5)
-    ratio = metric_interval("win_loss", DECIDED, known(DECIDED), [0, 1], seed=0)
+    ratio = metric_interval("wl", DECIDED, known(DECIDED), [0, 1], seed=0)
     assert ratio.estimate == pytest.approx(math.sqrt(2))
     assert (ratio.low, ratio.high) == pytest.approx((math.exp(log.low), math.exp(log.high)))
     assert ratio.note == "standard errors of the logarithm"
@@ -113,21 +113,21 @@ def test_users_are_resampled_once_for_all_draws():
     shared = np.tile(row, (4, 1))
     apart = np.stack([np.random.default_rng(d).permutation(row) for d in range(4)])
     errors = [
-        metric_interval("log_win_loss", x, known(x), range(len(x)), seed=1, resamples=2000).se_user
+        metric_interval("log_wl", x, known(x), range(len(x)), seed=1, resamples=2000).se_user
         for x in (row[None], shared, apart)
     ]
     assert errors == pytest.approx([0.06455, 0.06455, 0.06455 / 2], rel=0.08)
 
 
 def test_the_bootstrap_is_seeded():
-    first, again, other = (metric_interval("win_loss", DECIDED, known(DECIDED), [0, 1], seed=s) for s in (3, 3, 4))
+    first, again, other = (metric_interval("wl", DECIDED, known(DECIDED), [0, 1], seed=s) for s in (3, 3, 4))
     assert first == again
     assert first.se_user != other.se_user
 
 
 def test_a_draw_without_losses_gets_half_a_count_and_a_flag():
     values = np.array([[1.0, 1, 1, 1], [1, 1, -1, -1]])
-    log = metric_interval("log_win_loss", values, known(values), [0, 1], seed=0)
+    log = metric_interval("log_wl", values, known(values), [0, 1], seed=0)
     assert log.estimate == pytest.approx(math.log(4.5 / 0.5) / 2)
     assert "1/2 added to wins and losses of 1 draw(s)" in log.note
     assert math.isfinite(log.se_user)
@@ -135,16 +135,16 @@ def test_a_draw_without_losses_gets_half_a_count_and_a_flag():
 
 def test_a_draw_of_ties_only_has_no_win_loss():
     values = np.array([[0.0, 0], [1, -1]])
-    ratio = metric_interval("win_loss", values, known(values), [0, 1], seed=0)
+    ratio = metric_interval("wl", values, known(values), [0, 1], seed=0)
     assert all(math.isnan(x) for x in (ratio.estimate, ratio.low, ratio.high))
     assert "a draw without a decided user" in ratio.note
-    nothing = metric_interval("win_loss", values, ~known(values), [0, 1], seed=0)
+    nothing = metric_interval("wl", values, ~known(values), [0, 1], seed=0)
     assert math.isnan(nothing.estimate)
 
 
 def test_a_hopelessly_wide_win_loss_is_infinite_and_not_an_error():
     values = np.array([[1.0] * 9 + [-1], [-1.0] * 9 + [1]])
-    ratio = metric_interval("win_loss", values, known(values), [0, 1], seed=0, level=0.9999)
+    ratio = metric_interval("wl", values, known(values), [0, 1], seed=0, level=0.9999)
     assert (ratio.estimate, ratio.low, ratio.high) == (pytest.approx(1), 0, math.inf)
 
 

@@ -243,3 +243,21 @@ def test_built_in_kinds_are_not_sampled_but_held_to_their_sizes():
         check_mapping(SignedPermutation(), 3, 4, rng())
     with pytest.raises(ConfigError, match="samples=99"):
         check_mapping(Own(SYMMETRIC["zero"]), 3, 4, rng(), samples=99)
+
+
+class Unseeded:
+    def sample(self, rng, M, N):
+        return np.random.standard_normal((M, N))
+
+
+class Nothing:
+    def sample(self, rng, M, N):
+        return np.zeros((M, N))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"), [(Unseeded(), "take every number from `rng`"), (Nothing(), "every draw is all zeros")]
+)
+def test_a_kind_that_is_not_random_by_its_generator_is_refused(kind, message):
+    with pytest.raises(ConfigError, match=message):
+        check_mapping(kind, 3, 3, np.random.default_rng(0))

@@ -79,26 +79,24 @@ def test_outcome_by_hand():
     figures = outcome([2, -1, 0, 3, np.nan, 1e-12], [True, True, True, True, False, True])
     assert (figures.n, figures.n_missing, figures.wins, figures.losses, figures.ties) == (5, 1, 2, 1, 2)
     assert figures.delta == pytest.approx(0.8)
-    assert figures.win_loss == 2
-    assert figures.log_win_loss == pytest.approx(math.log(2))
+    assert figures.wl == 2
+    assert figures.log_wl == pytest.approx(math.log(2))
     assert figures.win_rate == pytest.approx(3 / 5)
 
 
 @pytest.mark.parametrize(
-    ("values", "win_loss", "log", "rate"),
+    ("values", "wl", "log", "rate"),
     [([1, 2], math.inf, math.inf, 1), ([-1], 0, -math.inf, 0), ([0, 0], math.nan, math.nan, 0.5)],
 )
-def test_extremes_are_shown(values, win_loss, log, rate):
+def test_extremes_are_shown(values, wl, log, rate):
     figures = outcome(values, known(values))
-    assert [figures.win_loss, figures.log_win_loss, figures.win_rate] == pytest.approx(
-        [win_loss, log, rate], nan_ok=True
-    )
+    assert [figures.wl, figures.log_wl, figures.win_rate] == pytest.approx([wl, log, rate], nan_ok=True)
 
 
 def test_nothing_known_is_no_number():
     figures = outcome([1.0, 2.0], [False, False])
     assert (figures.n, figures.n_missing) == (0, 2)
-    assert all(math.isnan(x) for x in (figures.delta, figures.win_loss, figures.win_rate))
+    assert all(math.isnan(x) for x in (figures.delta, figures.wl, figures.win_rate))
     with pytest.raises(ValueError, match=r"expected \(U,\)"):
         outcome([[1.0]], [[True]])
 
@@ -111,7 +109,7 @@ def test_win_loss_of_equal_responses_is_biased_upwards_and_its_logarithm_is_not(
     figures = [DrawOutcome(n, 0, 0.0, int(w), int(n - w), 0) for w in wins]
     # 0 or n wins of n have probability below 1e-29
     inner, weight = slice(1, n), stats.binom.pmf(wins, n, 0.5)[1:n]
-    ratio = np.array([f.win_loss for f in figures])[inner]
+    ratio = np.array([f.wl for f in figures])[inner]
     assert weight @ ratio == pytest.approx(mean, abs=0.0005)
     assert math.sqrt(weight @ ratio**2 - (weight @ ratio) ** 2) == pytest.approx(sd, abs=0.0006)
-    assert math.exp(weight @ np.array([f.log_win_loss for f in figures])[inner]) == pytest.approx(1, abs=1e-12)
+    assert math.exp(weight @ np.array([f.log_wl for f in figures])[inner]) == pytest.approx(1, abs=1e-12)

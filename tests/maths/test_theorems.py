@@ -51,7 +51,7 @@ def test_theorem_2_wins_equal_losses_in_any_block(kind, design, draws, k):
         figures = outcome(values[blocks == block].ravel(), known[blocks == block].ravel())
         assert figures.wins / figures.n == 0.5 * (1 - figures.ties / figures.n)
         assert figures.win_rate == 0.5
-        assert figures.win_loss == 1
+        assert figures.wl == 1
 
 
 def test_theorem_2_over_all_signed_permutations_with_ties():

@@ -77,7 +77,7 @@ def test_figures_by_hand():
     routing = summary.arms["routing"]
     assert (routing.n, routing.n_missing) == (7, 1)
     assert routing.spread("delta") == pytest.approx((0.5, np.std([0.0, 1.0], ddof=1)))
-    assert routing.spread("win_loss") == (2.0, 0.0)
+    assert routing.spread("wl") == (2.0, 0.0)
     columns = results_columns(found, summary, 0)
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     ties = [row["value"] for row in rows if row["metric"] == "ties"]
@@ -101,6 +101,6 @@ def test_a_missing_reward_is_no_number_in_the_users_table():
 def test_no_losses_are_shown_as_they_are():
     arms = [{"routing": arm(np.ones(5))} for _ in range(2)]
     found = PersonalizationDraws("routing", arms, np.arange(2), tuple("abcde"), HEALTH, ("x",))
-    mean, deviation = summarise(found, 0).arms["routing"].spread("win_loss")
+    mean, deviation = summarise(found, 0).arms["routing"].spread("wl")
     assert mean == np.inf
     assert np.isnan(deviation)

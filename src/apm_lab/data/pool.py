@@ -112,7 +112,7 @@ def styled_messages(
     """
     if style is None:
         return (Message("user", prompt),)
-    name = pool_principles[style.principle]
+    name = pool_principles[style.principle].replace("_", " ")  # one's own principles may be given as keys
     follow, avoid = _INSTRUCTIONS.get(name, (f"Be {name}.", f"Avoid being {name}."))
     instruction = follow if style.direction > 0 else avoid
     if placement == "user":

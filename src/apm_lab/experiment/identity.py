@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import json
-from collections.abc import Iterator, Mapping
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-__all__ = ["run_identity", "source_digest"]
+__all__ = ["run_identity", "source_digest", "with_their_imports"]
 
 # What cannot change a figure.
 _NO_FIGURES = ("logger", "hydra", "outputs", "store", "debug", "experiment")
@@ -26,7 +29,7 @@ def run_identity(config: Mapping[str, Any], data_digest: str, baseline: Mapping[
     kept["callbacks"] = {key: value for key, value in kept["callbacks"].items() if key != "checkpoints"}
     kept["trainer"] = {key: value for key, value in kept["trainer"].items() if key not in _NO_TRAINER_FIGURES}
     kept["dataset"] = {key: value for key, value in kept["dataset"].items() if key != "path"} | {"digest": data_digest}
-    sources = [source_digest(), *(source_digest(plugin) for plugin in config["plugins"])]
+    sources = [source_digest(), *(source_digest(module) for module in with_their_imports(config["plugins"]))]
     weights = _folder_digest(config["router"].get("pretrained"))
     text = json.dumps([kept, sources, baseline, weights], sort_keys=True, ensure_ascii=False, default=str)
     return blake2b(text.encode(), digest_size=16).hexdigest()
@@ -52,6 +55,41 @@ def source_digest(package: str = "apm_lab") -> str:
     for name, file in _files(package):
         digest.update(name.encode() + b"\x1f" + file.read_bytes() + b"\x1f")
     return digest.hexdigest()
+
+
+def with_their_imports(plugins: Sequence[str]) -> list[str]:
+    """Return the plug-in packages and, sorted, the modules of the user's own that these import, however deep.
+
+    A user's own is what lies neither in Python's library nor among installed packages.
+    """
+    found, ahead = list(plugins), list(plugins)
+    while ahead:
+        for _, file in _files(ahead.pop()):
+            fresh = sorted(name for name in _imported(file) if name not in found and _own(name))
+            found += fresh
+            ahead += fresh
+    return [*plugins, *sorted(found[len(plugins) :])]
+
+
+def _imported(file: Path) -> set[str]:
+    """Return the top-level names that a Python file imports, absolutely."""
+    try:
+        tree = ast.parse(file.read_bytes()) if file.suffix == ".py" else ast.Module([], [])
+    except (SyntaxError, ValueError):  # told when it is imported
+        return set()
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {
+        node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module and not node.level
+    }
+    return {name.partition(".")[0] for name in names}
+
+
+def _own(package: str) -> bool:
+    if package == "apm_lab" or package in sys.stdlib_module_names:
+        return False
+    installed = [Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "purelib", "platlib")]
+    files = [file.resolve() for _, file in _files(package)]
+    return bool(files) and not any(file.is_relative_to(place) for file in files[:1] for place in installed)
 
 
 def _files(package: str) -> Iterator[tuple[str, Path]]:

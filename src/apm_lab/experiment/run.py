@@ -51,7 +51,10 @@ def execute(job: Job, console: Console) -> Outcome:
     claim = claim_run(outputs / ".claims", identity, new_folder(outputs, study, identity, datetime.now()))
     if claim.state == "done":
         console.print(
-            f"skipped: this run is done already, its results are in {claim.folder}", soft_wrap=True, markup=False
+            f"skipped: this run is done already, its results are in {claim.folder}\n"
+            f"its table: python -m apm_lab report {claim.folder}",
+            soft_wrap=True,
+            markup=False,
         )
         figures = read_figures(claim.folder)
         for flag in flags(bool(figures.get("test/void")), bool(figures.get("test/judge_unhealthy"))):
@@ -143,10 +146,10 @@ def _headline(summary: Summary) -> dict[str, float | None]:
         "delta": method.spread("delta")[0],
         "delta_low": method.intervals["delta"].low,
         "delta_high": method.intervals["delta"].high,
-        "wl": method.spread("win_loss")[0],
-        "wl_low": method.intervals["win_loss"].low,
-        "wl_high": method.intervals["win_loss"].high,
-        "log_wl": method.spread("log_win_loss")[0],
+        "wl": method.spread("wl")[0],
+        "wl_low": method.intervals["wl"].low,
+        "wl_high": method.intervals["wl"].high,
+        "log_wl": method.spread("log_wl")[0],
         "win_rate": method.intervals["win_rate"].estimate,
         "accuracy": method.accuracy,
         "void": float(bool(summary.void)),
@@ -161,8 +164,8 @@ def _report(trackers: Trackers, summary: Summary, figures: Mapping[str, float | 
         [
             arm.name,
             *arm.spread("delta"),
-            *arm.spread("win_loss"),
-            arm.spread("log_win_loss")[0],
+            *arm.spread("wl"),
+            arm.spread("log_wl")[0],
             arm.intervals["win_rate"].estimate,
             arm.accuracy,
             arm.n,

@@ -31,7 +31,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-METRICS = ("delta", "win_rate", "win_loss", "log_win_loss")
+METRICS = ("delta", "win_rate", "wl", "log_wl")
 
 SLACK = 1e-9
 """How far outside an interval a value may lie by rounding: with antithetic draws a blind policy's is [0, 0]."""
@@ -42,7 +42,7 @@ class Interval:
     """An estimate with its confidence interval `low`..`high` at `level`, and what it rests on.
 
     `blocks` B and `users` U are counted after those without a known value are left out. `se_draw` is NaN for B < 2,
-    `se_user` for U < 2. For `win_loss` the standard errors are those of the logarithm.
+    `se_user` for U < 2. For `wl` the standard errors are those of the logarithm.
     """
 
     estimate: float
@@ -94,9 +94,9 @@ def metric_interval(
 ) -> Interval:
     """Return the interval of `metric` (one of METRICS) from differences (D, U), exact ties being 0.
 
-    `delta` and `win_rate` are means of users (`mean_interval`). `log_win_loss` is the mean over draws of the draws'
+    `delta` and `win_rate` are means of users (`mean_interval`). `log_wl` is the mean over draws of the draws'
     log W/L; its SEu is the s.d. of that mean over `resamples` bootstrap samples of users, each used for all draws.
-    `win_loss` is the same interval exponentiated, so its estimate is the geometric mean over draws.
+    `wl` is the same interval exponentiated, so its estimate is the geometric mean over draws.
 
     In a draw (or resample) without wins or without losses 1/2 is added to both counts, for the logarithm to be finite;
     the note says so where it befalls the data. Without any decided user in some draw the estimate is NaN. The seed
@@ -111,7 +111,7 @@ def metric_interval(
     if metric == "win_rate":
         return mean_interval((signs + 1) / 2, known, blocks, level)
     log = _log_win_loss(two_way(signs, known, blocks), stream(seed, "bootstrap", "users"), level, resamples)
-    return log if metric == "log_win_loss" else _exponentiated(log)
+    return log if metric == "log_wl" else _exponentiated(log)
 
 
 def control_check(values: ArrayLike, known: ArrayLike, blocks: ArrayLike, level: float = 0.999) -> ControlVerdict:

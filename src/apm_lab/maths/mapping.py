@@ -19,6 +19,8 @@ __all__ = ["DESIGNS", "Gaussian", "MappingKind", "Mappings", "SignedPermutation"
 
 Array = NDArray[np.float64]
 
+_LOOKS = 20
+
 DESIGNS = ("independent", "antithetic", "latin")
 
 
@@ -133,6 +135,12 @@ def check_mapping(kind: MappingKind, M: int, N: int, rng: np.random.Generator, s
         return
     if samples < 100:
         raise ConfigError(f"check_mapping: samples={samples}, expected at least 100")
+    seed = int(rng.integers(2**63))
+    first, second = (_sampled(kind, np.random.default_rng(seed), M, N) for _ in range(2))
+    if not (first == second).all():
+        raise ConfigError(f"mapping {_name(kind)}: the same generator gave two draws; take every number from `rng`")
+    if not any(_sampled(kind, rng, M, N).any() for _ in range(_LOOKS)):
+        raise ConfigError(f"mapping {_name(kind)}: every draw is all zeros; no user would prefer anything")
     fault = asymmetry(lambda: _sampled(kind, rng, M, N), rng, samples)
     if fault:
         raise ConfigError(f"mapping {_name(kind)}: {fault}")

@@ -46,16 +46,16 @@ class DrawOutcome:
     ties: int
 
     @property
-    def win_loss(self) -> float:
+    def wl(self) -> float:
         """Wins over losses, ties left out: `inf` without a loss, NaN without a decided user."""
         if self.losses:
             return self.wins / self.losses
         return math.inf if self.wins else math.nan
 
     @property
-    def log_win_loss(self) -> float:
-        """Natural logarithm of `win_loss`; its expectation under no effect is 0, that of `win_loss` is above 1."""
-        ratio = self.win_loss
+    def log_wl(self) -> float:
+        """Natural logarithm of `wl`; its expectation under no effect is 0, that of `wl` is above 1."""
+        ratio = self.wl
         return math.log(ratio) if ratio else -math.inf
 
     @property

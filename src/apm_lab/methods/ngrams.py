@@ -76,7 +76,7 @@ class NgramRouter:
         seed: int = 0,
         log: Callable[[dict[str, float]], None] | None = None,
     ) -> None:
-        """Train anew; see `StyleRouter.fit`. With validation, `log` gets `val/accuracy` and `val/delta` once."""
+        """Train anew; see `StyleRouter.fit`. With validation, `log` gets the `val/` figures once."""
         checked = checked_targets(targets, len(histories), objective, styles)
         self._styles, self._model, self._constant = styles, None, _constant(checked, objective, styles)
         matrix = self._fit_features(histories)
@@ -135,6 +135,10 @@ class NgramRouter:
         figures = {}
         if counted.any():
             figures["val/delta"] = float(differences[rows, chosen][counted].mean())
+        if validation.respond is not None:
+            answered, judged = validation.respond(rows, chosen)
+            if judged.any():
+                figures["val/judged_delta"] = float(answered[judged].mean())
         if objective == "classification":
             figures["val/accuracy"] = float((chosen == validation.targets).mean())
         return figures

@@ -53,7 +53,12 @@ class Routing:
 
     def respond(self, view: TestView) -> Sequence[Response]:
         """Return the model's response in the predicted style for every test user."""
-        scores = self.router.predict(view.histories)
+        scores = np.asarray(self.router.predict(view.histories), dtype=np.float64)
+        expected = (len(view.histories), 2 * len(view.principles))
+        if scores.shape != expected:
+            raise DataError(
+                f"router {type(self.router).__name__}: predict gave {scores.shape}, expected (U, S) {expected}"
+            )
         if not np.isfinite(scores).all():
             raise DataError("the router diverged: its scores are not finite; a lower router.learning_rate may help")
         chosen = decode(self.label, scores)

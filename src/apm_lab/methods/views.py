@@ -74,6 +74,8 @@ class ValidationView:
 class TrainView:
     """What `fit` sees: U histories, the simulated user's ratings (U, T, S) with mask, and the rated candidates.
 
+    Of the S = 2M styles, `2 j` follows principle j and `2 j + 1` avoids it (`records.Style`).
+
     `principles` are known to methods by name (APM Sec. 4). `seed` is derived one-way. `log` takes training figures
     by name; the entry `step` is the step they belong to.
     """

@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from apm_lab.maths.inference import ControlVerdict, Interval, control_check, mean_interval, metric_interval
+from apm_lab.maths.inference import METRICS, ControlVerdict, Interval, control_check, mean_interval, metric_interval
 from apm_lab.maths.outcomes import DrawOutcome, outcome
 from apm_lab.maths.paired import Comparison, compare_methods
 from apm_lab.studies.evaluation import CONTROLS
 from apm_lab.studies.personalization import PersonalizationDraws
 
 __all__ = ["ArmSummary", "Summary", "comparison_columns", "results_columns", "summarise", "users_columns"]
-
-METRICS = ("delta", "win_loss", "log_win_loss", "win_rate")
 
 
 @dataclass(frozen=True, slots=True)

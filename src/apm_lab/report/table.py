@@ -21,11 +21,11 @@ _COLUMNS = {  # name: how wide a terminal must be to have it
     "Delta (sd)": 0,
     "95%": 0,
     "W/L (sd)": 0,
-    "95% of W/L": 104,
-    "log W/L": 128,
-    "win rate": 104,
-    "accuracy": 0,
-    "n": 104,
+    "95% of W/L": 118,
+    "log W/L": 130,
+    "win rate": 108,
+    "accuracy": 92,
+    "n": 100,
 }
 _LEAST_P = 0.001
 _KINDS = {ORACLE: "bound", BAYES: "ceiling", CONSTANT: "reference"}
@@ -39,7 +39,11 @@ def terminal() -> Console:
 
 def print_summary(console: Console, title: str, summary: Summary, health: Health) -> None:
     """Print the results table and what must be read with it."""
-    console.print(Group(results_table(title, summary, console.width), *_notes(summary, health)))
+    notes = _notes(summary, health)
+    spared = [name for name, least in _COLUMNS.items() if console.width < least]
+    if spared:
+        notes.insert(0, Text(f"left out for want of width: {', '.join(spared)}", style="dim"))
+    console.print(Group(results_table(title, summary, console.width), *notes))
 
 
 def flags(void: bool, unhealthy: bool) -> list[str]:
@@ -54,11 +58,11 @@ def flags(void: bool, unhealthy: bool) -> list[str]:
 def results_table(title: str, summary: Summary, width: int = 200) -> Table:
     """Return a row per arm: mean and s.d. over draws, 95% intervals; a narrow one leaves out what can be spared."""
     table = Table(title=escape(title), title_justify="left", box=SIMPLE, pad_edge=False)
-    table.add_column("method", no_wrap=True)
+    table.add_column("method", overflow="fold")
     for name, least in _COLUMNS.items():
         if width >= least:
-            table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+            table.add_column(name, justify="right", overflow="fold")
+    table.add_column("", overflow="fold")
     for arm in summary.arms.values():
         cells = [cell for cell, least in zip(_cells(arm), _COLUMNS.values(), strict=True) if width >= least]
         table.add_row(escape(arm.name), *cells, _kind(arm), style="bold" if arm.name == summary.method else None)
@@ -70,9 +74,9 @@ def _cells(arm: ArmSummary) -> list[str]:
     return [
         _figure(*arm.spread("delta"), signed=True),
         f"{arm.intervals['delta'].low:+.2f} {arm.intervals['delta'].high:+.2f}",
-        _figure(*arm.spread("win_loss")),
-        f"{arm.intervals['win_loss'].low:.2f} {arm.intervals['win_loss'].high:.2f}",
-        f"{arm.spread('log_win_loss')[0]:+.2f}",
+        _figure(*arm.spread("wl")),
+        f"{arm.intervals['wl'].low:.2f} {arm.intervals['wl'].high:.2f}",
+        f"{arm.spread('log_wl')[0]:+.2f}",
         f"{arm.intervals['win_rate'].estimate:.3f}",
         "-" if arm.accuracy is None else f"{arm.accuracy:.3f}",
         f"{arm.n}{missing}",

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from apm_lab.errors import ConfigError, DataError
+from apm_lab.errors import ConfigError
 from apm_lab.maths.labels import mean_ratings
 from apm_lab.maths.preference import preferences, ratings
 from apm_lab.maths.seeding import derived_seed, stream
@@ -21,6 +21,7 @@ from apm_lab.methods.routing_oracle import RoutingOracle, best_styles
 from apm_lab.methods.views import PrivilegedView, TestView, TrainView, ValidationView
 from apm_lab.records import Response, Style
 from apm_lab.studies.arms import ArmDraw, judge_arm
+from apm_lab.studies.responses import checked_responses
 from apm_lab.studies.world import TestSide, TrainSide, seen_by
 
 __all__ = [
@@ -119,7 +120,9 @@ class Evaluation:
             answers[self.method_name] = self.method.respond_knowing(privileged)
         else:
             for name, method in {self.method_name: self.method, **self.references}.items():
-                answers[name] = _counted(self._fitted(draw, name, method).respond(self.test_view(draw)), name, users)
+                answers[name] = checked_responses(
+                    self._fitted(draw, name, method).respond(self.test_view(draw)), name, users, self.test.pool
+                )
                 counts[name] = method.counts if isinstance(method, Counting) else {}
         answers.setdefault(TWIN, [Response(sample=1)] * users)
         answers.setdefault(ORACLE, RoutingOracle().respond_knowing(privileged))
@@ -199,12 +202,3 @@ class Evaluation:
         classes[0::2], classes[1::2] = np.eye(size), -np.eye(size)
         best = best_styles(preferences(self.mappings[draw], classes, self.normalise)[0])
         return [Response(style=Style.of(index)) for index in best.argmax(axis=1)[likeliest].tolist()]
-
-
-def _counted(responses: object, name: str, users: int) -> Sequence[Response]:
-    """Return the responses of a method when there is one `Response` per test user."""
-    if not isinstance(responses, Sequence) or not all(isinstance(response, Response) for response in responses):
-        raise DataError(f"method {name}: respond must return a sequence of Response, found {type(responses).__name__}")
-    if len(responses) != users:
-        raise DataError(f"method {name}: respond returned {len(responses)} responses for {users} test users")
-    return responses
