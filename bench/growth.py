@@ -4,8 +4,8 @@
     python bench/growth.py --quick     # 0.1k, 0.4k, 1.6k users once
 
 Each size is a run of its own with an empty store: one preset, N = M = 4, a method that reads the training view and
-learns nothing, so that what is measured is users, texts and scores. The peer is linear growth: ratio = seconds per added
-user in the second step over those in the first (1: linear).
+learns nothing, so that what is measured is users, texts and scores. The peer is linear growth: ratio = seconds per
+added user in the second step over those in the first (1: linear).
 """
 
 import argparse
