@@ -108,9 +108,7 @@ def _experiment(arguments: list[str]) -> int:
         if _debugging(arguments) or isinstance(fault.__cause__, ApmLabError):
             raise (fault.__cause__ if isinstance(fault.__cause__, ApmLabError) else fault) from None
         raise ConfigError(_readable(fault)) from None
-    except SystemExit as leaving:  # argparse's own, or what Lightning makes of an interrupt
-        if isinstance(leaving.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from None
+    except SystemExit as leaving:  # argparse's own
         return int(leaving.code or 0) if isinstance(leaving.code, int | None) else 2
     finally:
         sys.argv = before
@@ -185,6 +183,7 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
     from omegaconf.errors import OmegaConfBaseException
 
     from apm_lab.experiment import sweep
+    from apm_lab.experiment.plugin import left
     from apm_lab.experiment.run import Outcome, execute
     from apm_lab.report.table import terminal
 
@@ -203,7 +202,12 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
             plain: Any = OmegaConf.to_container(config, resolve=True)
         except OmegaConfBaseException as fault:
             raise ConfigError(_readable(fault)) from None
-        return execute(plain, overrides, files, console, str(context.runtime.choices.get("method")))
+        try:
+            return execute(plain, overrides, files, console, str(context.runtime.choices.get("method")))
+        except SystemExit as leaving:
+            if isinstance(leaving.__context__, KeyboardInterrupt):  # what Lightning makes of an interrupt
+                raise KeyboardInterrupt from None
+            raise left(leaving) from leaving
 
     if context.mode == RunMode.MULTIRUN:
         return sweep.run_one(context, overrides, run, console)
