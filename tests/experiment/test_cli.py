@@ -22,7 +22,8 @@ def empty_folder(tmp_path, monkeypatch):
         (["--config-dir=mine", "seed=1"], ["--config-dir=mine", "++seed=1"]),
     ],
 )
-def test_overrides_are_forced_and_groups_are_not(arguments, expected):
+def test_overrides_are_forced_and_groups_are_not(arguments, expected, empty_folder):
+    (empty_folder / "mine").mkdir()
     assert forced(arguments) == expected
 
 

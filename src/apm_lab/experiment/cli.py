@@ -14,6 +14,7 @@ from typing import Any
 from apm_lab.errors import ApmLabError, ConfigError, did_you_mean
 from apm_lab.experiment.config_folder import config_folder
 from apm_lab.experiment.help import help_page, options_page
+from apm_lab.experiment.option_files import added_folders, groups_of, require_readable, unreadable
 
 __all__ = ["main"]
 
@@ -102,18 +103,25 @@ def _experiment(arguments: list[str]) -> int:
     sweep.begin()
     try:
         hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(_job)()
-        if _raised:
-            raise _raised.pop()
     except (HydraException, OmegaConfBaseException) as fault:
         if _debugging(arguments) or isinstance(fault.__cause__, ApmLabError):
             raise (fault.__cause__ if isinstance(fault.__cause__, ApmLabError) else fault) from None
         raise ConfigError(_readable(fault)) from None
     except SystemExit as leaving:  # argparse's own
         return int(leaving.code or 0) if isinstance(leaving.code, int | None) else 2
+    except ApmLabError:
+        raise
+    except Exception as fault:  # what Hydra itself lets through: files and values that it can't read
+        if _debugging(arguments):
+            raise
+        named = unreadable(added_folders(arguments), fault)
+        raise ConfigError(named or f"the configuration can't be composed: {_readable(fault)}") from fault
     finally:
         sys.argv = before
         if earlier is not None:
             signal.signal(signal.SIGTERM, earlier)
+    if _raised:
+        raise _raised.pop()
     return sweep.exit_code()
 
 
@@ -122,7 +130,7 @@ def forced(arguments: Sequence[str]) -> list[str]:
 
     So Hydra composes whatever is written, and our own check (types, nearest names, all faults at once) judges it.
     """
-    groups, flags, overrides = _groups(arguments), list[str](), list[str]()
+    groups, flags, overrides = groups_of(added_folders(arguments)), list[str](), list[str]()
     rest = iter(arguments)
     for argument in rest:
         if argument.startswith("-"):
@@ -145,22 +153,8 @@ def forced(arguments: Sequence[str]) -> list[str]:
         overrides.append(f"++{argument}" if ours else argument)
     if "--resolve" in flags and not any(flag.startswith(("--cfg", "-c")) for flag in flags):
         raise ConfigError("--resolve goes with --cfg: --cfg job --resolve")
+    require_readable(overrides, groups)
     return [*flags, *overrides]
-
-
-def _groups(arguments: Sequence[str]) -> dict[str, set[str]]:
-    """Return the config groups of the shipped folder and of `--config-dir`, with their options."""
-    folders = [config_folder()]
-    for place, argument in enumerate(arguments):
-        if argument in ("--config-dir", "-cd") and place + 1 < len(arguments):
-            folders.append(Path(arguments[place + 1]))
-        elif argument.startswith("--config-dir="):
-            folders.append(Path(argument.partition("=")[2]))
-    groups: dict[str, set[str]] = {}
-    for group in (group for base in folders if base.is_dir() for group in base.iterdir() if group.is_dir()):
-        options = {str(file.relative_to(group).with_suffix("")) for file in group.rglob("*.yaml")}
-        groups.setdefault(group.name, set()).update(options)
-    return groups
 
 
 def _readable(fault: Exception) -> str:
@@ -172,7 +166,7 @@ def _readable(fault: Exception) -> str:
         found = re.search(r"Available options in '[^']*':(.*?)(?:\n\w|\nConfig search path|$)", text, re.DOTALL)
         options = re.findall(r"[\w.-]+", found[1]) if found else []
         return f"{group}={option}: no such option{did_you_mean(option, options)}"
-    return " ".join(text.split())
+    return " ".join(text.split()) or type(fault).__name__
 
 
 def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
