@@ -11,16 +11,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from apm_lab import __version__
 from apm_lab.errors import ApmLabError, ConfigError, did_you_mean
+from apm_lab.experiment.arguments import forced
 from apm_lab.experiment.config_folder import config_folder
 from apm_lab.experiment.help import help_page, options_page
-from apm_lab.experiment.option_files import added_folders, groups_of, require_readable, unreadable
+from apm_lab.experiment.option_files import unreadable
 
 __all__ = ["main"]
 
 _raised: list[Exception] = []  # what the single job of this process raised
-_FLAGS = ("--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m", "--info", "-i", "-sc")
-_VALUE_FLAGS = ("--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,6 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if "--help" in arguments or "-h" in arguments:
             print(help_page(), end="")
+            return 0
+        if "--version" in arguments:
+            print(f"apm_lab {__version__}")
             return 0
         if arguments and not arguments[0].startswith("-") and "=" not in arguments[0]:
             return _verb(arguments[0], arguments[1:])
@@ -107,14 +110,14 @@ def _experiment(arguments: list[str]) -> int:
         if _debugging(arguments) or isinstance(fault.__cause__, ApmLabError):
             raise (fault.__cause__ if isinstance(fault.__cause__, ApmLabError) else fault) from None
         raise ConfigError(_readable(fault)) from None
-    except SystemExit as leaving:  # argparse's own
-        return int(leaving.code or 0) if isinstance(leaving.code, int | None) else 2
+    except SystemExit as leaving:  # Hydra has said why
+        return 2 if leaving.code else 0
     except ApmLabError:
         raise
     except Exception as fault:  # what Hydra itself lets through: files and values that it can't read
         if _debugging(arguments):
             raise
-        named = unreadable(added_folders(arguments), fault)
+        named = unreadable(sys.argv, fault)
         raise ConfigError(named or f"the configuration can't be composed: {_readable(fault)}") from fault
     finally:
         sys.argv = before
@@ -123,38 +126,6 @@ def _experiment(arguments: list[str]) -> int:
     if _raised:
         raise _raised.pop()
     return sweep.exit_code()
-
-
-def forced(arguments: Sequence[str]) -> list[str]:
-    """Return flags first, then the overrides, with `key=value` as `++key=value` where key is no config group.
-
-    So Hydra composes whatever is written, and our own check (types, nearest names, all faults at once) judges it.
-    """
-    groups, flags, overrides = groups_of(added_folders(arguments)), list[str](), list[str]()
-    rest = iter(arguments)
-    for argument in rest:
-        if argument.startswith("-"):
-            name = argument.partition("=")[0]
-            if name not in (*_FLAGS, *_VALUE_FLAGS):
-                raise ConfigError(f"no such flag {name}{did_you_mean(name, (*_FLAGS, *_VALUE_FLAGS))}")
-            flags.append(argument)
-            if name in _VALUE_FLAGS and "=" not in argument:
-                flags.append(next(rest, ""))
-            continue
-        key, given, value = argument.partition("=")
-        if not key or not (given or key.startswith("~")):
-            raise ConfigError(f"'{argument}' is no override; expected key=value")
-        for option in value.split(",") if key in groups else ():
-            # What YAML reads as no word would be a fault inside Hydra.
-            if option not in groups[key] and re.fullmatch(r"null|true|false|[-+]?[\d.]+(e[-+]?\d+)?", option, re.I):
-                raise ConfigError(f"{key}={option}: no such option{did_you_mean(option, groups[key])}")
-        plain = re.fullmatch(r"[A-Za-z_][\w.]*", key) and "=" in argument
-        ours = plain and key not in groups and key.partition(".")[0] != "hydra"
-        overrides.append(f"++{argument}" if ours else argument)
-    if "--resolve" in flags and not any(flag.startswith(("--cfg", "-c")) for flag in flags):
-        raise ConfigError("--resolve goes with --cfg: --cfg job --resolve")
-    require_readable(overrides, groups)
-    return [*flags, *overrides]
 
 
 def _readable(fault: Exception) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from apm_lab.errors import ConfigError
@@ -12,24 +12,12 @@ from apm_lab.experiment.config_folder import config_folder
 __all__ = ["added_folders", "groups_of", "require_readable", "unreadable"]
 
 
-def added_folders(arguments: Sequence[str]) -> list[Path]:
-    """Return the folders that `--config-dir` names.
-
-    Raises:
-        ConfigError: it names none, or one that there is not.
-
-    """
-    folders = []
-    for place, argument in enumerate(arguments):
-        name, given, value = argument.partition("=")
-        if name not in ("--config-dir", "-cd"):
-            continue
-        value = value if given else next(iter(arguments[place + 1 :]), "")
-        if not value or value.startswith("-"):
-            raise ConfigError(f"{name} needs a folder: {name} FOLDER")
-        if not Path(value).is_dir():
-            raise ConfigError(f"{name} {value}: there is no such folder")
-        folders.append(Path(value))
+def added_folders(names: Iterable[str | None]) -> list[Path]:
+    """Return the folders of these names, which `--config-dir` gave; ConfigError where there is no such folder."""
+    folders = [Path(name) for name in names if name]
+    for folder in folders:
+        if not folder.is_dir():
+            raise ConfigError(f"--config-dir {folder}: there is no such folder")
     return folders
 
 
@@ -57,12 +45,16 @@ def require_readable(overrides: Sequence[str], groups: Mapping[str, Mapping[str,
         raise ConfigError("\n".join(fault for fault in dict.fromkeys(found) if fault))
 
 
-def unreadable(folders: Sequence[Path], fault: Exception) -> str | None:
-    """Return which file of these folders gave the fault, and what is wrong with it; None where no file did."""
+def unreadable(arguments: Sequence[str], fault: Exception) -> str | None:
+    """Return which file in the folder of `--config-dir=...` gave the fault, and what is wrong with it, None for none.
+
+    `arguments`: Hydra's, as `forced` returns them.
+    """
     import yaml
 
     if not isinstance(fault, yaml.YAMLError | UnicodeDecodeError | OSError):
         return None
+    folders = [Path(word.partition("=")[2]) for word in arguments if word.startswith("--config-dir=")]
     files = (file for folder in folders for file in sorted(folder.rglob("*.yaml")) if file.stat().st_size)
     return next((found for found in map(_fault_of, files) if found), None)
 
