@@ -80,6 +80,8 @@ def test_list_shows_one_group(capsys):
         (["report", "nowhere"], "nowhere holds no finished run"),
         (["reprt"], "did you mean report"),
         (["--cgf", "job"], "did you mean --cfg"),
+        (["report", "one", "two"], "report takes one argument, found 2: one two"),
+        (["~logger"], "logger: expected one of the group's options"),
         (["--config-dir"], "--config-dir needs a value"),
         (["seed=1", "--config-dir="], "--config-dir needs a value"),
         (["-cd", "--cfg", "job"], "-cd needs a value"),

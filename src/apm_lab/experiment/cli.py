@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ from apm_lab.experiment.arguments import forced
 from apm_lab.experiment.config_folder import config_folder
 from apm_lab.experiment.help import help_page, options_page
 from apm_lab.experiment.option_files import unreadable
+from apm_lab.experiment.output import patient_output
 
 __all__ = ["main"]
 
@@ -26,24 +28,30 @@ _raised: list[Exception] = []  # what the single job of this process raised
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, or 2 after one message about a mistake of the user's."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    try:
-        if "--help" in arguments or "-h" in arguments:
-            print(help_page(), end="")
-            return 0
-        if "--version" in arguments:
-            print(f"apm_lab {__version__}")
-            return 0
-        if arguments and not arguments[0].startswith("-") and "=" not in arguments[0]:
-            return _verb(arguments[0], arguments[1:])
-        return _experiment(arguments)
-    except ApmLabError as fault:
-        if _debugging(arguments):
-            raise
-        print(f"error: {fault}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; the same command continues", file=sys.stderr)
-        return 130
+    with patient_output() as output:
+        try:
+            code = _answer(arguments)
+        except ApmLabError as fault:
+            if _debugging(arguments):
+                raise
+            print(f"error: {fault}", file=sys.stderr)
+            code = 2
+        except KeyboardInterrupt:
+            print("interrupted; the same command continues", file=sys.stderr)
+            code = 130
+    return 2 if output.lost is not None and output.lost.errno != errno.EPIPE and not code else code
+
+
+def _answer(arguments: list[str]) -> int:
+    if "--help" in arguments or "-h" in arguments:
+        print(help_page(), end="")
+        return 0
+    if "--version" in arguments:
+        print(f"apm_lab {__version__}")
+        return 0
+    if arguments and not arguments[0].startswith(("-", "~")) and "=" not in arguments[0]:
+        return _verb(arguments[0], arguments[1:])
+    return _experiment(arguments)
 
 
 def _stop(_signal: int, _frame: object) -> None:
@@ -59,6 +67,8 @@ def _verb(name: str, rest: Sequence[str]) -> int:
     verbs: dict[str, Callable[[Sequence[str]], None]] = {"list": _list, "store": _store, "report": _report}
     if name not in verbs:
         raise ConfigError(f"'{name}' is neither a verb nor an override (key=value){did_you_mean(name, verbs)}")
+    if len(rest) > 1:
+        raise ConfigError(f"{name} takes one argument, found {len(rest)}: {' '.join(rest)}")
     verbs[name](rest)
     return 0
 
