@@ -183,6 +183,10 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
             if isinstance(leaving.__context__, KeyboardInterrupt):  # what Lightning makes of an interrupt
                 raise KeyboardInterrupt from None
             raise left(leaving) from leaving
+        except (MemoryError, RuntimeError) as fault:
+            if isinstance(fault, MemoryError) or re.search("can't allocate memory|out of memory", str(fault)):
+                raise ConfigError(f"the run needs more memory than there is ({_readable(fault)}); take less") from fault
+            raise
 
     if context.mode == RunMode.MULTIRUN:
         return sweep.run_one(context, overrides, run, console)

@@ -9,6 +9,7 @@ from typing import Any
 from apm_lab.data.pool import Pool
 from apm_lab.errors import ConfigError
 from apm_lab.experiment.schema import faults
+from apm_lab.experiment.size import oversized
 
 __all__ = ["require_sound"]
 
@@ -42,6 +43,7 @@ def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
     if users["active"] > N:
         yield f"users.active={users['active']}: a user can't have more active attributes than the pool has, N={N}"
     yield from _mapping_contradictions(config["mapping"], N, M)
+    yield from oversized(config, N, M)
 
 
 def _mapping_contradictions(mapping: Mapping[str, Any], N: int, M: int) -> Iterator[str]:

@@ -35,6 +35,7 @@ INJECTED = ("router", "trainer", "folder", "run_id", "config", "job_type", "name
 _NAMES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
 _LISTS = ("list", "tuple", "Sequence")
 _ANYTHING = ("Any", "object")
+_LARGEST = 2**63 - 1  # what the libraries below can count to; a seed is hashed and may be anything
 _SETTINGS = "apm_lab.experiment.settings"
 
 
@@ -117,6 +118,8 @@ def _check_keys(
             yield f"{prefix}{key}: no such key{did_you_mean(key, (*parameters, *others))}"
         elif not _fits(value, parameters[key].annotation):
             yield f"{prefix}{key}={value!r}: expected {_kind(parameters[key])}"
+        elif isinstance(value, int) and abs(value) > _LARGEST and prefix + key != "seed":
+            yield f"{prefix}{key}={value}: expected at most {_LARGEST}"
     for name, parameter in parameters.items():
         if parameter.required and name not in values and name not in INJECTED:
             yield f"{prefix}{name}: missing; expected {_kind(parameter)}"
