@@ -70,6 +70,10 @@ MISTAKES = {
     "null for a group": (["method=null"], r"method=null: no such option; one of: nonpersonalized, routing"),
     "boolean for a group": (["users=true"], r"users=true: no such option; one of: default"),
     "null in a grid": (["method=routing,null", "-m"], r"method=null: no such option"),
+    "misspelt option in a grid": (
+        ["method=routing,routng", "-m"],
+        r"method=routng: no such option; did you mean routin",
+    ),
     "no group": (["~method"], r"method: expected one of the group's options"),
     "null for an object": (["mapping.kind=null"], r"mapping\.kind=None: expected MappingKind"),
     "values for an object": (["judge.model=3"], r"judge\.model=3: expected ScoreModel"),

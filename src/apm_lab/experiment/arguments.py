@@ -48,7 +48,8 @@ def forced(arguments: Sequence[str]) -> list[str]:
     if ("--shell-completion", None) in flags:  # what follows is no override but install=bash and the like
         return [*shown, *rest]
     groups = groups_of(added_folders(value for name, value in flags if name == "--config-dir"))
-    overrides = [_override(word, groups) for word in rest]
+    elsewhere = "hydra.searchpath" in " ".join(rest) or any(name == "--config-path" for name, _ in flags)
+    overrides = [_override(word, groups, elsewhere) for word in rest]
     require_readable(overrides, groups)
     return [*shown, *overrides]
 
@@ -90,13 +91,17 @@ def _settled(flags: Sequence[tuple[str, str | None]]) -> Iterator[tuple[str, str
         yield name, "all" if name == "--info" and value is None else value
 
 
-def _override(word: str, groups: Mapping[str, Mapping[str, Any]]) -> str:
+def _override(word: str, groups: Mapping[str, Mapping[str, Any]], elsewhere: bool) -> str:
+    """Return the override for Hydra; `elsewhere`: there are options in folders that only Hydra knows."""
     key, given, value = word.partition("=")
     if not key or not (given or key.startswith("~")):
         raise ConfigError(f"'{word}' is no override; expected key=value")
-    for option in value.split(",") if key in groups else ():
-        # What YAML reads as no word would be a fault inside Hydra.
-        if option not in groups[key] and re.fullmatch(r"null|true|false|[-+]?[\d.]+(e[-+]?\d+)?", option, re.I):
+    options = value.split(",") if key in groups else []
+    in_grid = len(options) > 1 and not elsewhere
+    for option in options:
+        # What YAML reads as no word would be a fault inside Hydra; one in a grid would show when its job's turn comes.
+        odd = re.fullmatch(r"null|true|false|[-+]?[\d.]+(e[-+]?\d+)?", option, re.IGNORECASE)
+        if option not in groups[key] and (odd or (in_grid and re.fullmatch(r"[\w./-]+", option))):
             raise ConfigError(f"{key}={option}: no such option{did_you_mean(option, groups[key])}")
     plain = re.fullmatch(r"[A-Za-z_][\w.]*", key) and given
     ours = plain and key not in groups and key.partition(".")[0] != "hydra"

@@ -127,12 +127,17 @@ def _experiment(arguments: list[str]) -> int:
     except Exception as fault:  # what Hydra itself lets through: files and values that it can't read
         if _debugging(arguments):
             raise
-        named = unreadable(sys.argv, fault)
-        raise ConfigError(named or f"the configuration can't be composed: {_readable(fault)}") from fault
+        story = (
+            _readable(fault)
+            if isinstance(fault, OSError)
+            else f"the configuration can't be composed: {_readable(fault)}"
+        )
+        raise ConfigError(unreadable(sys.argv, fault) or story) from fault
     finally:
         sys.argv = before
         if earlier is not None:
             signal.signal(signal.SIGTERM, earlier)
+        sweep.conclude()
     if _raised:
         raise _raised.pop()
     return sweep.exit_code()
