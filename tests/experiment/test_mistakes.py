@@ -178,6 +178,30 @@ def test_a_file_that_is_no_store_is_refused(capfd, tmp_path):
     assert "notes.txt" in fails([*SMALL, "store.path=notes.txt"], capfd)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["store.path=folder"], r"store folder: unable to open database file"),
+        (["store.path=file/store.sqlite"], r"store file/store\.sqlite: (Not a directory|File exists)"),
+        (["store.path=''"], r"store\.path='': expected a path"),
+        (["store.path=half.sqlite"], r"half\.sqlite: (file is not a database|database disk image is malformed)"),
+        (["outputs=file"], r"file can't be written"),
+        (["outputs=file/deep"], r"file/deep can't be written"),
+        (["outputs=''", "store.path=x.sqlite"], r"outputs='': expected a path"),
+        (["dataset.path=folder"], r"dataset\.path=folder: there is no such file"),
+        (["dataset.path=''"], r"dataset\.path=: there is no such file"),
+        (["trainer.checkpoint_folder=file", "router=modernbert_small"], r"file.*(Not a directory|File exists)"),
+        (["outputs='  '", "store.path=x.sqlite"], r"outputs='  ': expected a path"),
+        (["outputs=file", "-m"], r"file"),
+    ],
+)
+def test_a_place_that_cannot_be_used_is_named(arguments, message, capfd, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "half.sqlite").write_bytes(b"SQLite format 3\x00" + bytes(range(256)) * 20)
+    assert re.search(message, fails([*SMALL, *arguments], capfd))
+
+
 def test_debug_shows_the_traceback():
     from apm_lab.errors import ConfigError
 

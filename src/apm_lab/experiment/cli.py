@@ -163,7 +163,7 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
     from omegaconf.errors import OmegaConfBaseException
 
     from apm_lab.experiment import sweep
-    from apm_lab.experiment.plugin import left
+    from apm_lab.experiment.outer_faults import outer_faults_named
     from apm_lab.experiment.run import Outcome, execute
     from apm_lab.report.table import terminal
 
@@ -182,16 +182,8 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
             plain: Any = OmegaConf.to_container(config, resolve=True)
         except OmegaConfBaseException as fault:
             raise ConfigError(_readable(fault)) from None
-        try:
+        with outer_faults_named():
             return execute(plain, overrides, files, console, str(context.runtime.choices.get("method")))
-        except SystemExit as leaving:
-            if isinstance(leaving.__context__, KeyboardInterrupt):  # what Lightning makes of an interrupt
-                raise KeyboardInterrupt from None
-            raise left(leaving) from leaving
-        except (MemoryError, RuntimeError) as fault:
-            if isinstance(fault, MemoryError) or re.search("can't allocate memory|out of memory", str(fault)):
-                raise ConfigError(f"the run needs more memory than there is ({_readable(fault)}); take less") from fault
-            raise
 
     if context.mode == RunMode.MULTIRUN:
         return sweep.run_one(context, overrides, run, console)

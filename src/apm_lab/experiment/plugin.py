@@ -9,7 +9,7 @@ from typing import Any
 
 from apm_lab.errors import ApmLabError, ConfigError, MissingPackageError, did_you_mean
 
-__all__ = ["left", "load_target", "made"]
+__all__ = ["load_target", "made", "story"]
 
 
 def load_target(target: str) -> Callable[..., Any]:
@@ -29,7 +29,7 @@ def load_target(target: str) -> Callable[..., Any]:
             raise ConfigError(f"_target_ {target}: there is no module {fault.name}") from fault
         raise MissingPackageError(f"_target_ {target} needs a package that is not installed: {fault}") from fault
     except (Exception, SystemExit) as fault:
-        raise ConfigError(f"_target_ {target}: importing module {module} {_story(fault)}") from fault
+        raise ConfigError(f"_target_ {target}: importing module {module} {story(fault)}") from fault
     if found is None:
         raise ConfigError(f"_target_ {target}: {module} has no '{name}'{did_you_mean(name, dir(holder))}")
     return found
@@ -52,15 +52,10 @@ def made(target: str, values: Mapping[str, object]) -> Any:  # noqa: ANN401 (wha
             raise ConfigError(f"_target_ {target}: {fault}") from fault  # the call itself, nothing in it
         if target.startswith("apm_lab."):
             raise
-        raise ConfigError(f"_target_ {target}: making it {_story(fault)}") from fault
+        raise ConfigError(f"_target_ {target}: making it {story(fault)}") from fault
 
 
-def left(leaving: SystemExit) -> ConfigError:
-    """Return the fault to raise where code that a config names called `sys.exit` in the middle of a run."""
-    return ConfigError(f"the run was left half-way: a class that the configuration names {_story(leaving)}")
-
-
-def _story(fault: BaseException) -> str:
+def story(fault: BaseException) -> str:
     """Return what was raised, and where: "raised ValueError: no (toys.py, line 3); debug=true shows the traceback"."""
     if isinstance(fault, SyntaxError):
         said, place = fault.msg, f" ({fault.filename}, line {fault.lineno})" if fault.filename else ""

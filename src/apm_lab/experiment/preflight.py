@@ -31,6 +31,9 @@ def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
             yield f"users.{key}={users[key]}: expected at least {least}"
     if config["judge"]["retries"] < 0:
         yield f"judge.retries={config['judge']['retries']}: expected at least 0"
+    for key, place in (("outputs", config["outputs"]), ("store.path", config["store"]["path"])):
+        if not place.strip() or "\0" in place:
+            yield f"{key}={place!r}: expected a path"
     path = config["dataset"]["path"]
     if path is not None and not Path(path).is_file():
         yield f"dataset.path={path}: there is no such file"
