@@ -14,7 +14,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from apm_lab.errors import ConfigError
-from apm_lab.experiment.cli import forced
+from apm_lab.experiment.arguments import forced
 from apm_lab.experiment.config_folder import config_folder
 from apm_lab.experiment.identity import run_identity
 from apm_lab.experiment.preflight import require_sound

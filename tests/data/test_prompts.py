@@ -1,6 +1,7 @@
 import codecs
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -149,14 +150,22 @@ def test_what_is_no_gzip_file_is_named(tmp_path, content):
         read_prompts(path)
 
 
-@given(cut=st.integers(min_value=0, max_value=120))
-@settings(max_examples=40)
-def test_a_cut_gzip_is_named(tmp_path_factory, cut):
+def test_a_gzip_cut_at_any_byte_is_named(tmp_path):
     whole = gzip.compress(b'{"text": "What is this?"}\n{"text": "And that?"}\n')
-    path = tmp_path_factory.mktemp("cut") / "p.jsonl.gz"
-    path.write_bytes(whole[: min(cut, len(whole) - 1)])
-    with pytest.raises(DataError, match=r"p\.jsonl\.gz"):
-        read_prompts(path)
+    path = tmp_path / "p.jsonl.gz"
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        with pytest.raises(DataError, match=r"p\.jsonl\.gz (is no complete gzip|holds no usable prompt)"):
+            read_prompts(path)
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\x00", "\x1c", "\ufeff", "\U0001f600", "\u202e"])
+def test_a_text_keeps_its_characters(tmp_path, character):
+    text = f"one{character}two"
+    assert texts_of(written(tmp_path, [{"text": text}, {"text": "fine"}])) == [text, "fine"]
+    escaped = tmp_path / "escaped.jsonl"
+    escaped.write_text(json.dumps({"text": text}) + "\n", encoding="ascii")
+    assert texts_of(escaped) == [text]
 
 
 JSON_VALUES = st.recursive(
@@ -169,19 +178,57 @@ NEARLY_ROWS = st.lists(
     JSON_VALUES | st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES | st.just("text"), max_size=4), max_size=4
 ).map(lambda rows: "\n".join(map(json.dumps, rows)).encode())
 
+PIECES = st.sampled_from(
+    [
+        *(
+            FINE,
+            b'{"text": "',
+            b'"}',
+            b"\n",
+            b"\r",
+            b"\r\n",
+            b"\x00",
+            b"\\u0000",
+            b"\\ud800",
+            b"\\udc00",
+            b"\x85",
+            b"\xff",
+        ),
+        *(codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF32_BE, '{"text": "a"}\n'.encode("utf-16")),
+        *("\u2028".encode(), "\x85".encode(), "\u2029".encode(), "\U0001f600".encode(), b"\xed\xa0\x80", b"\xc0\x80"),
+        *(b"1e999", b"-0", b"9" * 5000, b"-Infinity", b"NaN", b"1" + b"0" * 400, b'"a": ', b'"text": ', b", ", b": "),
+        *(
+            b"[" * 20_000,
+            b'{"text":' * 20_000,
+            b"]" * 20_000,
+            b"{",
+            b"}",
+            b"[",
+            b"]",
+            b'"',
+            b"null",
+            b"true",
+            b'"license": 1e400',
+        ),
+    ]
+)
+FRAGMENTS = st.lists(PIECES, max_size=10).map(b"".join)
+
 
 def only_named_faults(path):
     try:
         prompts = read_prompts(path)
     except DataError as fault:
         assert str(path) in str(fault)
+        assert re.search(r"line \d+: |no usable prompt|no complete gzip file", str(fault))
+        assert len(str(fault)) < len(str(path)) + 300
     else:
         assert all(prompt.text.strip() for prompt in prompts)
         "".join(prompt.text + prompt.source + prompt.licence for prompt in prompts).encode()
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-@given(content=st.binary(max_size=300) | NEARLY_ROWS)
+@given(content=st.binary(max_size=300) | NEARLY_ROWS | FRAGMENTS)
 @settings(max_examples=100)
 def test_no_content_gives_a_traceback(tmp_path_factory, content, suffix):
     path = tmp_path_factory.mktemp("bytes") / f"p.jsonl{suffix}"
@@ -189,7 +236,7 @@ def test_no_content_gives_a_traceback(tmp_path_factory, content, suffix):
     only_named_faults(path)
 
 
-@given(content=st.binary(max_size=100) | NEARLY_ROWS, place=st.integers(0, 400), bits=st.integers(0, 255))
+@given(content=st.binary(max_size=100) | NEARLY_ROWS | FRAGMENTS, place=st.integers(0, 400), bits=st.integers(0, 255))
 @settings(max_examples=100)
 def test_no_damage_to_a_gzip_gives_a_traceback(tmp_path_factory, content, place, bits):
     packed = bytearray(gzip.compress(FINE + content, mtime=0))

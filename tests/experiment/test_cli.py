@@ -1,8 +1,13 @@
 """Verbs, the help page, and what Hydra is handed."""
 
+import subprocess
+import sys
+
 import pytest
 
-from apm_lab.experiment.cli import forced, main
+from apm_lab import __version__
+from apm_lab.experiment.arguments import forced
+from apm_lab.experiment.cli import main
 
 
 @pytest.fixture(autouse=True)
@@ -14,21 +19,27 @@ def empty_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["seed=1", "-m"], ["-m", "++seed=1"]),
+        (["seed=1", "-m"], ["--multirun", "++seed=1"]),
         (["+scale=smoke", "method=routing"], ["+scale=smoke", "method=routing"]),
         (["method.label=margin"], ["++method.label=margin"]),
         (["~logger", "hydra.job.name=x"], ["~logger", "hydra.job.name=x"]),
-        (["--cfg", "job", "seed=1"], ["--cfg", "job", "++seed=1"]),
+        (["--cfg", "job", "seed=1"], ["--cfg=job", "++seed=1"]),
+        (["seed=1", "-c=job", "--resolve"], ["--cfg=job", "--resolve", "++seed=1"]),
+        (["-i", "seed=1"], ["--info=all", "++seed=1"]),
+        (["seed=1", "--info", "defaults", "users.test=3"], ["--info=defaults", "++seed=1", "++users.test=3"]),
+        (["seed=1", "--info=plugins"], ["--info=plugins", "++seed=1"]),
+        (["-sc", "install=bash"], ["--shell-completion", "install=bash"]),
         (["--config-dir=mine", "seed=1"], ["--config-dir=mine", "++seed=1"]),
     ],
 )
-def test_overrides_are_forced_and_groups_are_not(arguments, expected):
+def test_overrides_are_forced_and_groups_are_not(arguments, expected, empty_folder):
+    (empty_folder / "mine").mkdir()
     assert forced(arguments) == expected
 
 
 def test_a_group_of_ones_own_is_a_group(empty_folder):
     (empty_folder / "mine" / "flavour").mkdir(parents=True)
-    assert forced(["--config-dir", "mine", "flavour=sweet"]) == ["--config-dir", "mine", "flavour=sweet"]
+    assert forced(["--config-dir", "mine", "flavour=sweet"]) == ["--config-dir=mine", "flavour=sweet"]
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])
@@ -37,6 +48,22 @@ def test_help_names_verbs_and_groups(flag, capsys):
     text = capsys.readouterr().out
     for word in ("list [GROUP]", "report FOLDER", "routing_oracle", "modernbert_small"):
         assert word in text
+
+
+def test_info_is_hydras():
+    """In a process of its own, because Hydra then leaves a log handler behind."""
+    command = [sys.executable, "-m", "apm_lab", "seed=1", "--info", "defaults", "users.test=3"]
+    assert "Defaults List" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_an_unknown_package_is_hydras_message(capsys):
+    assert main(["--cfg", "job", "--package", "nope"]) == 2
+    assert capsys.readouterr().err == "package 'nope' not found in config\n"
+
+
+def test_version_is_ours(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"apm_lab {__version__}\n"
 
 
 def test_list_shows_one_group(capsys):
@@ -53,6 +80,22 @@ def test_list_shows_one_group(capsys):
         (["report", "nowhere"], "nowhere holds no finished run"),
         (["reprt"], "did you mean report"),
         (["--cgf", "job"], "did you mean --cfg"),
+        (["report", "one", "two"], "report takes one argument, found 2: one two"),
+        (["~logger"], "logger: expected one of the group's options"),
+        (["--config-dir"], "--config-dir needs a value"),
+        (["seed=1", "--config-dir="], "--config-dir needs a value"),
+        (["-cd", "--cfg", "job"], "-cd needs a value"),
+        (["--config-dir", "nowhere"], "--config-dir nowhere: there is no such folder"),
+        (["--config-dir=taken"], "--config-dir taken: there is no such folder"),
+        (["--cfg"], "--cfg needs a value; one of: all, hydra, job"),
+        (["--cfg", "jb"], "--cfg jb: no such value; did you mean job?"),
+        (["--info", "default"], "'default' is no override"),
+        (["--info=default"], "--info default: no such value; did you mean defaults"),
+        (["--cfg", "job", "-m"], "--cfg and --multirun don't go together"),
+        (["--multirun=3"], "--multirun takes no value"),
+        (["--experimental-rerun", "x.pickle"], "no such flag --experimental-rerun"),
+        (["--config-name", "nope"], "nope"),
+        (["--cfg", "job", "--config-path", "nowhere"], "nowhere"),
         (["+scale=smoke", "logger=csv", "outputs=taken"], "taken"),
         (["+scale=smoke", "logger=csv", "plugins=[absent]"], "plugins: package 'absent' is not installed here"),
     ],

@@ -56,9 +56,24 @@ MISTAKES = {
         ["method._target_=not_there.Method", "plugins=[not_there]"],
         r"package 'not_there' is not installed here",
     ),
+    "plug-in without a name": (["plugins=['']"], r"plugins: '' is no package's name"),
+    "plug-in with a path": (["plugins=[../x]"], r"plugins: '\.\./x' is no package's name"),
+    "plug-in with a dot": (["plugins=[a.b]"], r"plugins: 'a\.b' is no package's name"),
+    "plug-in that is a number": (["plugins=[1]"], r"plugins=\[1\]: expected list\[str\]"),
+    "plug-in that is a list": (["plugins=[[toys]]"], r"plugins=\[\['toys'\]\]: expected list\[str\]"),
+    "plug-ins that are a word": (["plugins=toys"], r"plugins='toys': expected list\[str\]"),
+    "plug-in of Python's": (["plugins=[os]", "method._target_=os.system"], r"plugins: 'os' is a part of Python"),
+    "plug-in that is main": (["plugins=[__main__]"], r"plugins: '__main__' is no package's name"),
+    "plug-in that is a library": (["plugins=[torch]"], r"plugins: 'torch' may be named anyway"),
+    "target that is no name": (["method._target_=apm_lab..methods"], r"'apm_lab\.\.methods' is no dotted name"),
+    "target with a path": (["method._target_='apm_lab/../x.Y'"], r"is no dotted name"),
     "null for a group": (["method=null"], r"method=null: no such option; one of: nonpersonalized, routing"),
     "boolean for a group": (["users=true"], r"users=true: no such option; one of: default"),
     "null in a grid": (["method=routing,null", "-m"], r"method=null: no such option"),
+    "misspelt option in a grid": (
+        ["method=routing,routng", "-m"],
+        r"method=routng: no such option; did you mean routin",
+    ),
     "no group": (["~method"], r"method: expected one of the group's options"),
     "null for an object": (["mapping.kind=null"], r"mapping\.kind=None: expected MappingKind"),
     "values for an object": (["judge.model=3"], r"judge\.model=3: expected ScoreModel"),
@@ -161,6 +176,30 @@ def test_a_store_of_another_version_is_refused_by_name(capfd, tmp_path):
 def test_a_file_that_is_no_store_is_refused(capfd, tmp_path):
     (tmp_path / "notes.txt").write_text("hello " * 100)
     assert "notes.txt" in fails([*SMALL, "store.path=notes.txt"], capfd)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["store.path=folder"], r"store folder: unable to open database file"),
+        (["store.path=file/store.sqlite"], r"store file/store\.sqlite: (Not a directory|File exists)"),
+        (["store.path=''"], r"store\.path='': expected a path"),
+        (["store.path=half.sqlite"], r"half\.sqlite: (file is not a database|database disk image is malformed)"),
+        (["outputs=file"], r"file can't be written"),
+        (["outputs=file/deep"], r"file/deep can't be written"),
+        (["outputs=''", "store.path=x.sqlite"], r"outputs='': expected a path"),
+        (["dataset.path=folder"], r"dataset\.path=folder: there is no such file"),
+        (["dataset.path=''"], r"dataset\.path=: there is no such file"),
+        (["trainer.checkpoint_folder=file", "router=modernbert_small"], r"file.*(Not a directory|File exists)"),
+        (["outputs='  '", "store.path=x.sqlite"], r"outputs='  ': expected a path"),
+        (["outputs=file", "-m"], r"file"),
+    ],
+)
+def test_a_place_that_cannot_be_used_is_named(arguments, message, capfd, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "half.sqlite").write_bytes(b"SQLite format 3\x00" + bytes(range(256)) * 20)
+    assert re.search(message, fails([*SMALL, *arguments], capfd))
 
 
 def test_debug_shows_the_traceback():

@@ -88,3 +88,30 @@ def test_a_plug_in_that_is_no_python_is_named_by_file_and_line(on_the_path):
     (on_the_path / "broken.py").write_text("x = 1\ndef f(:\n")
     with pytest.raises(ConfigError, match=r"broken\.py, line 2: invalid syntax"):
         read_signature("broken.f", ("broken",))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"x = 1\nx = '\xe9'\n", r"odd\.py, line 2: .*utf-8"),
+        (b"x = 1\x00\n", r"odd\.py: source code string cannot contain null bytes"),
+        (b"f(" * 5000, r"odd\.py"),
+    ],
+)
+def test_a_plug_in_of_odd_bytes_is_named(on_the_path, content, message):
+    (on_the_path / "odd.py").write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
+        read_signature("odd.f", ("odd",))
+
+
+def test_modules_that_hand_a_name_round_in_a_circle(on_the_path):
+    (on_the_path / "one.py").write_text("from two import Toy\n")
+    (on_the_path / "two.py").write_text("from one import Toy\n")
+    with pytest.raises(ConfigError, match="go in a circle"):
+        read_signature("one.Toy", ("one", "two"))
+
+
+@pytest.mark.parametrize("target", ["", ".", "word", "a..b", ".a", "a.", "a b.c", "a/../b.c", "a.b\x00.c"])
+def test_what_is_no_dotted_name(target):
+    with pytest.raises(ConfigError, match="is no dotted name"):
+        read_signature(target, ("a", "word"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ import yaml
 from apm_lab.data.pool import Pool, slug
 from apm_lab.data.prompts import prompts_digest, split_prompts
 from apm_lab.data.store import Store
-from apm_lab.errors import ConfigError, DataError, MissingPackageError, did_you_mean
+from apm_lab.errors import ConfigError, DataError, did_you_mean
+from apm_lab.experiment.plugin import made
 from apm_lab.experiment.settings import JudgeSettings, MappingSettings, PersonalizationSettings, PoolSettings
 from apm_lab.experiment.signature import read_signature
 from apm_lab.judging.judge import Judge
@@ -66,21 +66,7 @@ def make(node: Mapping[str, Any], plugins: tuple[str, ...], **given: object) -> 
         if isinstance(value, Mapping) and "_target_" in value:
             values[key] = make(value, plugins)
     handed = {name: value for name, value in given.items() if parameters is not None and name in parameters}
-    module, _, name = target.rpartition(".")
-    try:
-        holder = import_module(module)
-    except ImportError as fault:
-        if fault.name and "." in fault.name and f"{module}.".startswith(f"{fault.name}."):
-            raise ConfigError(f"_target_ {target}: there is no module {fault.name}") from fault
-        raise MissingPackageError(f"_target_ {target} needs a package that is not installed: {fault}") from fault
-    if not hasattr(holder, name):
-        raise ConfigError(f"_target_ {target}: {module} has no '{name}'{did_you_mean(name, dir(holder))}")
-    try:
-        return getattr(holder, name)(**{**handed, **values})
-    except TypeError as fault:
-        if fault.__traceback__ is not None and fault.__traceback__.tb_next is None:  # the call itself, nothing in it
-            raise ConfigError(f"_target_ {target}: {fault}") from fault
-        raise
+    return made(target, {**handed, **values})
 
 
 def build_personalization(

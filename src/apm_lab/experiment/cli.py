@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -11,36 +12,47 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from apm_lab import __version__
 from apm_lab.errors import ApmLabError, ConfigError, did_you_mean
+from apm_lab.experiment.arguments import forced
 from apm_lab.experiment.config_folder import config_folder
 from apm_lab.experiment.help import help_page, options_page
 from apm_lab.experiment.job import Job
+from apm_lab.experiment.option_files import unreadable
+from apm_lab.experiment.output import patient_output
 
 __all__ = ["main"]
 
 _raised: list[Exception] = []  # what the single job of this process raised
-_FLAGS = ("--hydra-help", "--version", "--resolve", "--run", "-r", "--multirun", "-m", "--info", "-i", "-sc")
-_VALUE_FLAGS = ("--cfg", "-c", "--package", "-p", "--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, or 2 after one message about a mistake of the user's."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    try:
-        if "--help" in arguments or "-h" in arguments:
-            print(help_page(), end="")
-            return 0
-        if arguments and not arguments[0].startswith("-") and "=" not in arguments[0]:
-            return _verb(arguments[0], arguments[1:])
-        return _experiment(arguments)
-    except ApmLabError as fault:
-        if _debugging(arguments):
-            raise
-        print(f"error: {fault}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; the same command continues", file=sys.stderr)
-        return 130
+    with patient_output() as output:
+        try:
+            code = _answer(arguments)
+        except ApmLabError as fault:
+            if _debugging(arguments):
+                raise
+            print(f"error: {fault}", file=sys.stderr)
+            code = 2
+        except KeyboardInterrupt:
+            print("interrupted; the same command continues", file=sys.stderr)
+            code = 130
+    return 2 if output.lost is not None and output.lost.errno != errno.EPIPE and not code else code
+
+
+def _answer(arguments: list[str]) -> int:
+    if "--help" in arguments or "-h" in arguments:
+        print(help_page(), end="")
+        return 0
+    if "--version" in arguments:
+        print(f"apm_lab {__version__}")
+        return 0
+    if arguments and not arguments[0].startswith(("-", "~")) and "=" not in arguments[0]:
+        return _verb(arguments[0], arguments[1:])
+    return _experiment(arguments)
 
 
 def _stop(_signal: int, _frame: object) -> None:
@@ -59,6 +71,8 @@ def _verb(name: str, rest: Sequence[str]) -> int:
     if name not in verbs:
         known = (*verbs, "leaks")
         raise ConfigError(f"'{name}' is neither a verb nor an override (key=value){did_you_mean(name, known)}")
+    if len(rest) > 1:
+        raise ConfigError(f"{name} takes one argument, found {len(rest)}: {' '.join(rest)}")
     verbs[name](rest)
     return 0
 
@@ -106,67 +120,31 @@ def _experiment(arguments: list[str], task: Callable[[Any], float | None] | None
     sweep.begin()
     try:
         hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(task or _job)()
-        if _raised:
-            raise _raised.pop()
     except (HydraException, OmegaConfBaseException) as fault:
         if _debugging(arguments) or isinstance(fault.__cause__, ApmLabError):
             raise (fault.__cause__ if isinstance(fault.__cause__, ApmLabError) else fault) from None
         raise ConfigError(_readable(fault)) from None
-    except SystemExit as leaving:  # argparse's own, or what Lightning makes of an interrupt
-        if isinstance(leaving.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from None
-        return int(leaving.code or 0) if isinstance(leaving.code, int | None) else 2
+    except SystemExit as leaving:  # Hydra has said why
+        return 2 if leaving.code else 0
+    except ApmLabError:
+        raise
+    except Exception as fault:  # what Hydra itself lets through: files and values that it can't read
+        if _debugging(arguments):
+            raise
+        story = (
+            _readable(fault)
+            if isinstance(fault, OSError)
+            else f"the configuration can't be composed: {_readable(fault)}"
+        )
+        raise ConfigError(unreadable(sys.argv, fault) or story) from fault
     finally:
         sys.argv = before
         if earlier is not None:
             signal.signal(signal.SIGTERM, earlier)
+        sweep.conclude()
+    if _raised:
+        raise _raised.pop()
     return sweep.exit_code()
-
-
-def forced(arguments: Sequence[str]) -> list[str]:
-    """Return flags first, then the overrides, with `key=value` as `++key=value` where key is no config group.
-
-    So Hydra composes whatever is written, and our own check (types, nearest names, all faults at once) judges it.
-    """
-    groups, flags, overrides = _groups(arguments), list[str](), list[str]()
-    rest = iter(arguments)
-    for argument in rest:
-        if argument.startswith("-"):
-            name = argument.partition("=")[0]
-            if name not in (*_FLAGS, *_VALUE_FLAGS):
-                raise ConfigError(f"no such flag {name}{did_you_mean(name, (*_FLAGS, *_VALUE_FLAGS))}")
-            flags.append(argument)
-            if name in _VALUE_FLAGS and "=" not in argument:
-                flags.append(next(rest, ""))
-            continue
-        key, given, value = argument.partition("=")
-        if not key or not (given or key.startswith("~")):
-            raise ConfigError(f"'{argument}' is no override; expected key=value")
-        for option in value.split(",") if key in groups else ():
-            # What YAML reads as no word would be a fault inside Hydra.
-            if option not in groups[key] and re.fullmatch(r"null|true|false|[-+]?[\d.]+(e[-+]?\d+)?", option, re.I):
-                raise ConfigError(f"{key}={option}: no such option{did_you_mean(option, groups[key])}")
-        plain = re.fullmatch(r"[A-Za-z_][\w.]*", key) and "=" in argument
-        ours = plain and key not in groups and key.partition(".")[0] != "hydra"
-        overrides.append(f"++{argument}" if ours else argument)
-    if "--resolve" in flags and not any(flag.startswith(("--cfg", "-c")) for flag in flags):
-        raise ConfigError("--resolve goes with --cfg: --cfg job --resolve")
-    return [*flags, *overrides]
-
-
-def _groups(arguments: Sequence[str]) -> dict[str, set[str]]:
-    """Return the config groups of the shipped folder and of `--config-dir`, with their options."""
-    folders = [config_folder()]
-    for place, argument in enumerate(arguments):
-        if argument in ("--config-dir", "-cd") and place + 1 < len(arguments):
-            folders.append(Path(arguments[place + 1]))
-        elif argument.startswith("--config-dir="):
-            folders.append(Path(argument.partition("=")[2]))
-    groups: dict[str, set[str]] = {}
-    for group in (group for base in folders if base.is_dir() for group in base.iterdir() if group.is_dir()):
-        options = {str(file.relative_to(group).with_suffix("")) for file in group.rglob("*.yaml")}
-        groups.setdefault(group.name, set()).update(options)
-    return groups
 
 
 def _readable(fault: Exception) -> str:
@@ -178,7 +156,7 @@ def _readable(fault: Exception) -> str:
         found = re.search(r"Available options in '[^']*':(.*?)(?:\n\w|\nConfig search path|$)", text, re.DOTALL)
         options = re.findall(r"[\w.-]+", found[1]) if found else []
         return f"{group}={option}: no such option{did_you_mean(option, options)}"
-    return " ".join(text.split())
+    return " ".join(text.split()) or type(fault).__name__
 
 
 def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
@@ -187,13 +165,15 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
     from hydra.types import RunMode
 
     from apm_lab.experiment import sweep
+    from apm_lab.experiment.outer_faults import outer_faults_named
     from apm_lab.experiment.run import Outcome, execute
     from apm_lab.report.table import terminal
 
     context, console = HydraConfig.get(), terminal()
 
     def run() -> Outcome:
-        return execute(_composed(config, context), console)
+        with outer_faults_named():
+            return execute(_composed(config, context), console)
 
     if context.mode == RunMode.MULTIRUN:
         return sweep.run_one(context, _overrides(context), run, console)
@@ -209,10 +189,12 @@ def _leak_job(config: Any) -> None:  # noqa: ANN401 (OmegaConf's own type)
     from hydra.core.hydra_config import HydraConfig
 
     from apm_lab.experiment.leaks import prove_clean
+    from apm_lab.experiment.outer_faults import outer_faults_named
     from apm_lab.report.table import terminal
 
     try:
-        prove_clean(_composed(config, HydraConfig.get()), terminal())
+        with outer_faults_named():
+            prove_clean(_composed(config, HydraConfig.get()), terminal())
     except Exception as fault:
         _raised.append(fault)
 

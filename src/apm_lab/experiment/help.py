@@ -25,6 +25,7 @@ flags (Hydra's):
   -m, --multirun    run every combination of comma-separated values
   --cfg job         print the composed configuration and stop
   --config-dir DIR  a folder with options of your own
+  --info            how Hydra composes it
   --hydra-help      Hydra's own help
 
 config groups:

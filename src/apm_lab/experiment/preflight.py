@@ -9,6 +9,7 @@ from typing import Any
 from apm_lab.data.pool import Pool
 from apm_lab.errors import ConfigError
 from apm_lab.experiment.schema import faults
+from apm_lab.experiment.size import oversized
 
 __all__ = ["require_sound"]
 
@@ -34,6 +35,9 @@ def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
             yield f"users.{key}={users[key]}: expected at least {least}"
     if config["judge"]["retries"] < 0:
         yield f"judge.retries={config['judge']['retries']}: expected at least 0"
+    for key, place in (("outputs", config["outputs"]), ("store.path", config["store"]["path"])):
+        if not place.strip() or "\0" in place:
+            yield f"{key}={place!r}: expected a path"
     path = config["dataset"].get("path")
     if config["dataset"]["_target_"].endswith(".PromptFile") and path is not None and not Path(path).is_file():
         yield f"dataset.path={path}: there is no such file"
@@ -46,6 +50,7 @@ def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
     if users["active"] > N:
         yield f"users.active={users['active']}: a user can't have more active attributes than the pool has, N={N}"
     yield from _mapping_contradictions(config["mapping"], N, M)
+    yield from oversized(config, N, M)
 
 
 _WRAPPERS = {

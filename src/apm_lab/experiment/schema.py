@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any
 
 from apm_lab.errors import ConfigError, did_you_mean
-from apm_lab.experiment.signature import Parameter, installed, read_signature
+from apm_lab.experiment.signature import Parameter, plugin_fault, read_signature
 
 __all__ = ["GROUPS", "INJECTED", "completed", "faults"]
 
@@ -35,18 +35,18 @@ INJECTED = ("router", "trainer", "folder", "run_id", "config", "job_type", "name
 _NAMES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
 _LISTS = ("list", "tuple", "Sequence")
 _ANYTHING = ("Any", "object")
+_LARGEST = 2**63 - 1  # what the libraries below can count to; a seed is hashed and may be anything
 _SETTINGS = "apm_lab.experiment.settings"
 
 
 def faults(config: Mapping[str, Any]) -> list[str]:
     """Return every fault of a resolved config (plain containers), each naming key, value and what was expected."""
-    given = config.get("plugins")
-    plugins = tuple(str(name) for name in given) if isinstance(given, list) else ()
+    plugins = _plugins(config)
     values = {key: value for key, value in config.items() if key not in GROUPS}
     found = list(_check_keys("", values, read_signature(f"{_SETTINGS}.RootSettings"), GROUPS))
     if isinstance(config.get("store"), Mapping):
         found += _check_keys("store", config["store"], read_signature(f"{_SETTINGS}.StoreSettings"))
-    found += [f"plugins: package '{name}' is not installed here" for name in plugins if not installed(name)]
+    found += [f"plugins: {fault}" for fault in map(plugin_fault, plugins) if fault]
     for group in GROUPS:
         node = config.get(group)
         if not isinstance(node, Mapping):
@@ -61,14 +61,19 @@ def completed(config: Mapping[str, Any]) -> dict[str, Any]:
 
     A default that is no literal is left to its class. What `faults` will refuse stays as it is.
     """
-    plugins = config.get("plugins")
-    names = tuple(plugins) if isinstance(plugins, list) else ()
+    names = _plugins(config)
     full = dict(config)
     for group in GROUPS:
         node = config.get(group)
         if isinstance(node, Mapping) and isinstance(node.get("_target_"), str):
             full[group] = {**_literal_defaults(node["_target_"], names), **node}
     return full
+
+
+def _plugins(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the plug-in packages' names; what else stands there is a fault of its type."""
+    given = config.get("plugins")
+    return tuple(name for name in given if isinstance(name, str)) if isinstance(given, list) else ()
 
 
 def _literal_defaults(target: str, plugins: tuple[str, ...]) -> dict[str, Any]:
@@ -113,6 +118,8 @@ def _check_keys(
             yield f"{prefix}{key}: no such key{did_you_mean(key, (*parameters, *others))}"
         elif not _fits(value, parameters[key].annotation):
             yield f"{prefix}{key}={value!r}: expected {_kind(parameters[key])}"
+        elif isinstance(value, int) and abs(value) > _LARGEST and prefix + key != "seed":
+            yield f"{prefix}{key}={value}: expected at most {_LARGEST}"
     for name, parameter in parameters.items():
         if parameter.required and name not in values and name not in INJECTED:
             yield f"{prefix}{name}: missing; expected {_kind(parameter)}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from apm_lab.errors import ConfigError, did_you_mean
 
-__all__ = ["LIBRARIES", "Parameter", "installed", "read_signature"]
+__all__ = ["LIBRARIES", "Parameter", "plugin_fault", "read_signature"]
 
 LIBRARIES = ("apm_lab", "torch", "lightning", "torchmetrics", "transformers", "sklearn", "hydra_plugins")
 """Packages that a `_target_` may name beside the plug-in packages of the config."""
@@ -42,19 +42,15 @@ def read_signature(target: str, plugins: tuple[str, ...] = ()) -> dict[str, Para
     """
     module_name, _, name = target.rpartition(".")
     package = target.partition(".")[0]
-    allowed = (*LIBRARIES, *plugins)
-    if package not in allowed:
-        raise ConfigError(
-            f"_target_ {target} is refused: package '{package}' is neither apm_lab nor a plug-in; "
-            f"allow it with plugins=[{package}]"
-        )
+    if not all(part.isidentifier() for part in target.split(".")) or "." not in target:
+        raise ConfigError(f"_target_ {target!r} is no dotted name; expected package.module.Class")
+    if package not in (*LIBRARIES, *plugins):
+        advice = "" if package in sys.stdlib_module_names else f"; allow it with plugins=[{package}]"
+        raise ConfigError(f"_target_ {target} is refused: package '{package}' is neither apm_lab nor a plug-in{advice}")
     if package in LIBRARIES[1:]:
         return None
     file = _source_file(module_name, target)
-    try:
-        tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
-    except SyntaxError as fault:
-        raise ConfigError(f"_target_ {target}: {file}, line {fault.lineno}: {fault.msg}") from None
+    tree = _parsed(file, target)
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return _parameters(node, skip=0)
@@ -63,11 +59,28 @@ def read_signature(target: str, plugins: tuple[str, ...] = ()) -> dict[str, Para
         if isinstance(node, ast.ImportFrom):
             origin = _origin(node, name, module_name, file)
             if origin is not None and origin != target:
-                return read_signature(origin, plugins)
+                return _followed(origin, target, plugins)
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     raise ConfigError(
         f"_target_ {target}: module {module_name} has no class or function '{name}'{did_you_mean(name, names)}"
     )
+
+
+def _parsed(file: Path, target: str) -> ast.Module:
+    try:
+        return ast.parse(file.read_bytes(), filename=str(file))
+    except SyntaxError as fault:
+        place = f", line {fault.lineno}" if fault.lineno else ""
+        raise ConfigError(f"_target_ {target}: {file}{place}: {fault.msg}") from None
+    except (OSError, ValueError, RecursionError, MemoryError) as fault:
+        raise ConfigError(f"_target_ {target}: {file} can't be read as Python: {fault}") from None
+
+
+def _followed(origin: str, target: str, plugins: tuple[str, ...]) -> dict[str, Parameter] | None:
+    try:
+        return read_signature(origin, plugins)
+    except RecursionError:
+        raise ConfigError(f"_target_ {target}: the modules that import it from one another go in a circle") from None
 
 
 def _origin(node: ast.ImportFrom, name: str, module: str, file: Path) -> str | None:
@@ -78,6 +91,17 @@ def _origin(node: ast.ImportFrom, name: str, module: str, file: Path) -> str | N
             above = holders[: len(holders) - node.level + 1] if node.level else []
             return ".".join([*above, *([node.module] if node.module else []), alias.name])
     return None
+
+
+def plugin_fault(package: str) -> str | None:
+    """Return why `plugins` can't hold this name, None where a plug-in package or module of this name lies there."""
+    if not package.isidentifier() or package.startswith("__"):
+        return f"{package!r} is no package's name; expected one word, like [my_methods]"
+    if package in LIBRARIES:
+        return f"'{package}' may be named anyway; leave it out"
+    if package in sys.stdlib_module_names:
+        return f"'{package}' is a part of Python, no plug-in; give a module of your own another name"
+    return None if installed(package) else f"package '{package}' is not installed here"
 
 
 def installed(package: str) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +18,17 @@ from apm_lab.errors import ApmLabError
 
 if TYPE_CHECKING:  # Hydra loads this file at every start, also for `--cfg`
     from rich.console import Console
+    from rich.table import Table
 
     from apm_lab.experiment.run import Outcome
 
-__all__ = ["SweepSummary", "begin", "exit_code", "run_one"]
+__all__ = ["SweepSummary", "begin", "conclude", "exit_code", "run_one"]
 
 _FIGURES = ("delta", "delta_low", "delta_high", "wl", "log_wl", "win_rate", "accuracy", "void", "judge_unhealthy")
+_RECORD = "job.json"
+_LOST: dict[str, Any] = {"overrides": [], "state": "lost", "code": 1, "message": "killed or never started"}
 _failed: dict[str, int] = {"worst": 0}
+_under_way: list[Any] = []  # the configuration of the multirun that has no table yet
 
 
 def run_one(
@@ -34,8 +40,11 @@ def run_one(
     """Run one job, keep its outcome in `job.json` of its Hydra folder, and return its Delta, None when it failed."""
     from rich.markup import escape
 
+    from apm_lab.experiment.run_folder import RunFolder
+
     folder = Path(context.runtime.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / _RECORD).unlink(missing_ok=True)  # of an earlier multirun in the same folder
     record: dict[str, Any] = {"number": context.job.num, "overrides": overrides}
     console.rule(escape(f"job {context.job.num}: {' '.join(overrides)}"), align="left")
     try:
@@ -45,56 +54,108 @@ def run_one(
         user = isinstance(fault, ApmLabError)
         message = str(fault) if user else f"{type(fault).__name__}: {fault}"
         record |= {"state": "failed", "code": 2 if user else 1, "message": message}
-        (folder / "traceback.txt").write_text(traceback.format_exc())
+        with suppress(OSError):
+            (folder / "traceback.txt").write_text(traceback.format_exc())
         console.print(f"job {context.job.num} failed: {message}", style="red", markup=False, soft_wrap=True)
-    (folder / "job.json").write_text(json.dumps(record, indent=2))
+    try:
+        RunFolder(folder).write_json(_RECORD, record)
+    except ApmLabError as fault:  # the table will say that this job left no record
+        console.print(str(fault), style="red", markup=False, soft_wrap=True)
     delta: float | None = record.get("figures", {}).get("test/delta")
     return delta
 
 
 def begin() -> None:
-    """Forget the failures of an earlier multirun of this process."""
+    """Forget an earlier multirun of this process."""
     _failed["worst"] = 0
+    _under_way.clear()
 
 
 def exit_code() -> int:
-    """Return the exit code of this process's multirun: 0, 2 when a job failed by a mistake, 1 by a fault of ours."""
+    """Return the exit code of this process's multirun: 0, 2 when a job failed by a mistake, 1 by any other fault."""
     return _failed["worst"]
 
 
 class SweepSummary(Callback):
-    """Hydra callback: prints the table over a multirun's jobs and writes it as `summary.csv`."""
+    """Hydra callback: notes that a multirun begins, so that `conclude` can end it with its table."""
 
-    def on_multirun_end(self, config: Any, **_: object) -> None:  # noqa: ANN401
-        """Read every job's record; what left none was killed."""
-        from rich.markup import escape
-        from rich.table import Table
+    def on_multirun_start(self, config: Any, **_: object) -> None:  # noqa: ANN401
+        """Keep the configuration."""
+        _under_way.append(config)
 
-        from apm_lab.report.table import terminal
 
-        folder = Path(config.hydra.sweep.dir)
-        jobs = sorted(
-            (json.loads(file.read_text()) for file in folder.glob("*/job.json")), key=lambda job: job["number"]
-        )
-        if not jobs:
-            return
-        shared = set.intersection(*(set(job["overrides"]) for job in jobs)) if len(jobs) > 1 else set()
-        table = Table(title=f"{len(jobs)} jobs", title_justify="left")
-        for column in ("job", "Delta", "95% interval", "W/L", "win rate", "accuracy", "state"):
-            table.add_column(column)
-        lines: list[list[Any]] = [["job", "overrides", "state", *_FIGURES, "folder", "message"]]
-        for job in jobs:
-            varied = " ".join(override for override in job["overrides"] if override not in shared) or "(defaults)"
-            figures = {name: job.get("figures", {}).get(f"test/{name}", math.nan) for name in _FIGURES}
-            table.add_row(escape(varied.replace("++", "")), *_cells(figures), escape(_state(job)))
-            said = job.get("folder", ""), job.get("message", "")
-            lines.append([job["number"], " ".join(job["overrides"]), job["state"], *figures.values(), *said])
-            _failed["worst"] = max(_failed["worst"], job.get("code", 0))
-        console = terminal()
-        console.print(table)
-        with (folder / "summary.csv").open("w", newline="") as handle:
-            csv.writer(handle).writerows(lines)
-        console.print(f"summary: {folder / 'summary.csv'}", soft_wrap=True, markup=False)
+def conclude() -> None:
+    """Print the table over the jobs of a multirun that has ended, whole or cut short, and write it as `summary.csv`.
+
+    Jobs that left no record are in it: they were killed, or their turn never came.
+    """
+    if not _under_way:
+        return
+    from apm_lab.experiment.run_folder import RunFolder
+    from apm_lab.report.table import terminal
+
+    hydra = _under_way.pop().hydra
+    folder, count = Path(hydra.sweep.dir), _count(hydra)
+    found = {job["number"]: job for job in map(_record, folder.glob(f"*/{_RECORD}")) if job}
+    if not found:
+        _failed["worst"] = 1
+        return
+    numbers = range(max(found) + 1 if count is None else count)
+    jobs = [found.get(number) or {"number": number, **_LOST} for number in numbers]
+    _failed["worst"] = max(job.get("code", 0) for job in jobs)
+    console = terminal()
+    console.print(_table(jobs))
+    text = io.StringIO()
+    head = ["job", "overrides", "state", *_FIGURES, "folder", "message"]
+    csv.writer(text, lineterminator="\n").writerows([head, *map(_line, jobs)])
+    RunFolder(folder).write_text("summary.csv", text.getvalue())
+    console.print(f"summary: {folder / 'summary.csv'}", soft_wrap=True, markup=False)
+
+
+def _count(hydra: Any) -> int | None:  # noqa: ANN401
+    """Return how many jobs the overrides make, None where another sweeper than Hydra's own decides."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    if not str(hydra.sweeper.get("_target_")).endswith(".BasicSweeper"):
+        return None
+    fixed = [f"{key}={value}" for key, value in (hydra.sweeper.get("params") or {}).items()]
+    given = OverridesParser.create().parse_overrides([*fixed, *map(str, hydra.overrides.task)])
+    choices = {each.get_key_element(): each for each in given}.values()  # the last one of a key counts
+    return math.prod(len(list(each.sweep_string_iterator())) for each in choices if each.is_sweep_override())
+
+
+def _record(file: Path) -> dict[str, Any]:
+    """Return a job's record, nothing where it is damaged."""
+    with suppress(OSError, ValueError):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(content, dict) and isinstance(content.get("number"), int):
+            return content
+    return {}
+
+
+def _table(jobs: list[dict[str, Any]]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    given = [set(job["overrides"]) for job in jobs if job["state"] != "lost"]
+    shared = set.intersection(*given) if len(jobs) > 1 else set()
+    table = Table(title=f"{len(jobs)} jobs", title_justify="left")
+    for column in ("job", "Delta", "95% interval", "W/L", "win rate", "accuracy", "state"):
+        table.add_column(column)
+    for job in jobs:
+        varied = " ".join(override for override in job["overrides"] if override not in shared) or "(defaults)"
+        name = f"job {job['number']}" if job["state"] == "lost" else varied.replace("++", "")
+        table.add_row(escape(name), *_cells(_figures(job)), escape(_state(job)))
+    return table
+
+
+def _line(job: dict[str, Any]) -> list[Any]:
+    said = job.get("folder", ""), job.get("message", "")
+    return [job["number"], " ".join(job["overrides"]), job["state"], *_figures(job).values(), *said]
+
+
+def _figures(job: dict[str, Any]) -> dict[str, float]:
+    return {name: job.get("figures", {}).get(f"test/{name}", math.nan) for name in _FIGURES}
 
 
 def _cells(figures: dict[str, Any]) -> list[str]:
@@ -107,8 +168,8 @@ def _cells(figures: dict[str, Any]) -> list[str]:
 
 
 def _state(job: dict[str, Any]) -> str:
-    if job["state"] == "failed":
-        return f"failed: {job['message']}"
+    if job["state"] in ("failed", "lost"):
+        return f"{job['state']}: {job['message']}"
     marks = {"void": "VOID", "judge_unhealthy": "JUDGE UNHEALTHY"}
     found = [mark for name, mark in marks.items() if job.get("figures", {}).get(f"test/{name}")]
     return ", ".join([str(job["state"]), *found])

@@ -113,20 +113,26 @@ def pretrained_base(name: str, revision: str | None, max_tokens: int) -> Encoder
     try:
         config = AutoConfig.from_pretrained(name, **where)
         encoder = _load(name, where)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"router.pretrained={name}: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # transformers, safetensors and the hub's library have kinds of their own
+        raise ConfigError(f"router.pretrained={name}: {_reason(error)}") from error
     finally:
         if bars:
             transformers_logging.enable_progress_bar()
     try:
         loaded: Any = AutoTokenizer.from_pretrained(name, use_fast=True, **where)
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"router.pretrained={name} has no tokenizer: {str(error).splitlines()[0]}") from error
+    except Exception as error:
+        raise DataError(f"router.pretrained={name} has no tokenizer: {_reason(error)}") from error
     if len(loaded.get_vocab()) <= len(loaded.all_special_ids):  # what transformers makes up when there is no file
         raise DataError(f"router.pretrained={name} has no tokenizer: only special tokens are known")
     limits = [getattr(config, "max_position_embeddings", None), getattr(loaded, "model_max_length", None)]
     fitting = min([max_tokens, *(int(limit) for limit in limits if limit)])
     return EncoderBase(encoder, HistoryTokenizer.of_pretrained(loaded), config, fitting, weights_digest(encoder))
+
+
+def _reason(error: Exception) -> str:
+    if "ignore_mismatched_sizes" in str(error):  # the advice of transformers is no option here
+        return "its weights are of another shape than its config.json says"
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
 
 
 def _load(name: str, where: dict[str, Any]) -> nn.Module:
