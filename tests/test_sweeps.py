@@ -108,7 +108,7 @@ def test_each_trials_values_stand_in_its_manifest_and_count(swept):
     for run in ("trial1", "trial2"):
         folder, manifest = manifests[run]
         values = TRIALS[run]
-        assert {f"++{name}={value}" for name, value in values.items()} <= set(manifest["overrides"])
+        assert {f"{name}={value}" for name, value in values.items()} <= set(manifest["overrides"])
         config = yaml.safe_load((folder / ".hydra" / "config.yaml").read_text())
         assert {f"{group}.{key}": config[group][key] for group, key in (name.split(".") for name in values)} == values
     assert manifests["trial1"][1]["identity"] != manifests["trial2"][1]["identity"]

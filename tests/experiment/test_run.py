@@ -107,7 +107,7 @@ def test_two_jobs_on_one_store_at_once(tmp_path):
     found = next(
         file.parent
         for file in (tmp_path / "outputs" / "personalization").rglob("manifest.json")
-        if "++method.label=margin" in json.loads(file.read_text())["overrides"]
+        if "method.label=margin" in json.loads(file.read_text())["overrides"]
     )
     assert rows(found) == expected
 

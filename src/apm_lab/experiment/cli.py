@@ -218,8 +218,11 @@ def _composed(config: Any, context: Any) -> Job:  # noqa: ANN401 (Hydra's own ty
 
 
 def _overrides(context: Any) -> list[str]:  # noqa: ANN401 (Hydra's own type)
-    """Return the overrides, unresolved: an interpolation in one is for the run's configuration to resolve."""
+    """Return the overrides as they were typed, without the `++` that `forced` puts before them.
+
+    They are unresolved: an interpolation in one is for the run's configuration to resolve.
+    """
     from omegaconf import OmegaConf
 
     overrides: Any = OmegaConf.to_container(context.overrides.task, resolve=False)
-    return list(overrides)
+    return [str(override).removeprefix("++") for override in overrides]

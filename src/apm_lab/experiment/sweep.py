@@ -144,7 +144,7 @@ def _table(jobs: list[dict[str, Any]]) -> Table:
         table.add_column(column)
     for job in jobs:
         varied = " ".join(override for override in job["overrides"] if override not in shared) or "(defaults)"
-        name = f"job {job['number']}" if job["state"] == "lost" else varied.replace("++", "")
+        name = f"job {job['number']}" if job["state"] == "lost" else varied
         table.add_row(escape(name), *_cells(_figures(job)), escape(_state(job)))
     return table
 
