@@ -127,11 +127,9 @@ def _experiment(arguments: list[str]) -> int:
     except Exception as fault:  # what Hydra itself lets through: files and values that it can't read
         if _debugging(arguments):
             raise
-        story = (
-            _readable(fault)
-            if isinstance(fault, OSError)
-            else f"the configuration can't be composed: {_readable(fault)}"
-        )
+        story = f"the configuration can't be composed: {_readable(fault)}"
+        if isinstance(fault, OSError):
+            story = f"{fault.filename or 'a file'} can't be used: {fault.strerror or fault}"
         raise ConfigError(unreadable(sys.argv, fault) or story) from fault
     finally:
         sys.argv = before
@@ -146,6 +144,13 @@ def _experiment(arguments: list[str]) -> int:
 def _readable(fault: Exception) -> str:
     """Return Hydra's message in one line, with the nearest option where one was not found."""
     text = str(fault).strip()
+    override = getattr(fault, "override", None)
+    if isinstance(override, str):  # of Hydra's grammar
+        reason = text.partition("\nSee https")[0].removeprefix(f"Error parsing override '{override}'")
+        reason = "unexpected character" if reason.startswith("LexerNoViable") else " ".join(reason.split())
+        reason = reason.partition(" expecting {")[0]  # a list of the grammar's own names
+        shown = override.lstrip("+")
+        return f"'{shown}' can't be read: {reason}; a value with special characters goes into quotes: 'key=\"value\"'"
     missing = re.search(r"Could not find '([^']+)'", text)
     if missing:
         group, _, option = missing[1].rpartition("/")
