@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import resource
 import sys
@@ -20,7 +19,7 @@ from rich.console import Console
 from apm_lab import __version__
 from apm_lab.data.store import VERSION, Store
 from apm_lab.experiment.build import ROLES, Data, baseline_node, build_personalization, make, read_data
-from apm_lab.experiment.claim import Claim, claim_run
+from apm_lab.experiment.claim import Claim, claim_run, finished_figures
 from apm_lab.experiment.identity import run_identity, source_digest
 from apm_lab.experiment.preflight import require_sound
 from apm_lab.experiment.progress import StageProgress
@@ -69,7 +68,7 @@ def execute(
         console.print(
             f"skipped: this run is done already, its results are in {claim.folder}", soft_wrap=True, markup=False
         )
-        figures = _figures_of(claim.folder)
+        figures = finished_figures(claim.folder) or {}
         if figures.get("test/void"):
             console.print("VOID: a control arm of that run is not zero; nothing in it counts", style="bold red")
         return Outcome("skipped", claim.folder, figures)
@@ -223,8 +222,3 @@ def _versions() -> dict[str, str]:
 def _peak_mb() -> float:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
-
-
-def _figures_of(folder: Path) -> dict[str, float]:
-    figures: dict[str, float] = json.loads((folder / "manifest.json").read_text())["figures"]
-    return figures
