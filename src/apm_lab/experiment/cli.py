@@ -108,6 +108,7 @@ def _experiment(arguments: list[str]) -> int:
     from omegaconf.errors import OmegaConfBaseException
 
     from apm_lab.experiment import sweep
+    from apm_lab.experiment.hydra_callbacks import checked_callbacks
 
     before = sys.argv
     in_main = threading.current_thread() is threading.main_thread()  # the only one that may take signals
@@ -115,7 +116,8 @@ def _experiment(arguments: list[str]) -> int:
     sys.argv = ["apm_lab", *forced(arguments)]
     sweep.begin()
     try:
-        hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(_job)()
+        with checked_callbacks():
+            hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(_job)()
     except (HydraException, OmegaConfBaseException) as fault:
         if _debugging(arguments) or isinstance(fault.__cause__, ApmLabError):
             raise (fault.__cause__ if isinstance(fault.__cause__, ApmLabError) else fault) from None
