@@ -29,7 +29,7 @@ def test_the_first_has_it_and_the_second_waits(tmp_path):
 
 def test_a_finished_run_is_done_until_its_folder_is_gone(tmp_path):
     claim = ask(tmp_path)
-    (claim.folder / "manifest.json").write_text("{}")
+    (claim.folder / "manifest.json").write_text('{"figures": {}}')
     claim.finish()
     assert ask(tmp_path).state == "done"
     (claim.folder / "manifest.json").unlink()
@@ -58,15 +58,45 @@ def test_another_host_is_believed_while_its_heart_beats(tmp_path):
     assert ask(tmp_path).state == "ours"
 
 
-def test_a_damaged_claim_is_nobodys(tmp_path):
-    ask(tmp_path)
-    (tmp_path / ".claims" / "abc").write_text("{")
-    assert ask(tmp_path).state == "ours"
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{",
+        b"",
+        b"[]",
+        b"\xff\xfe",
+        b'{"state": "running"}',
+        b'{"state": "done"}',
+        b'{"state": "done", "folder": 5}',
+        b'{"state": "done", "folder": ["a"]}',
+        b'{"state": "interrupted", "folder": "a\\u0000b"}',
+        b'{"state": "interrupted", "folder": ""}',
+        b'{"state": "interrupted", "folder": "../elsewhere"}',
+        b'{"state": "interrupted", "folder": "/"}',
+    ],
+)
+def test_a_damaged_claim_is_nobodys(content, tmp_path):
+    folder = ask(tmp_path).folder
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".claims" / "abc").write_bytes(content)
+    claim = ask(tmp_path)
+    assert (claim.state, claim.folder) == ("ours", folder)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"{}", b"[]", b"null", b"\xff", b'{"figures": 3}', b'{"figures": {"test/delta": "x"}}']
+)
+def test_a_run_whose_manifest_is_damaged_is_not_done(content, tmp_path):
+    claim = ask(tmp_path)
+    (claim.folder / "manifest.json").write_bytes(content)
+    claim.finish()
+    again = ask(tmp_path)
+    assert (again.state, again.resumed, again.folder) == ("ours", True, claim.folder)
 
 
 def test_a_deleted_folder_is_computed_again_in_a_new_one(tmp_path):
     claim = ask(tmp_path)
-    (claim.folder / "manifest.json").write_text("{}")
+    (claim.folder / "manifest.json").write_text('{"figures": {}}')
     claim.finish()
     shutil.rmtree(claim.folder)
     again = ask(tmp_path)

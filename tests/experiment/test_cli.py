@@ -116,6 +116,20 @@ def test_report_and_store_of_a_run(capsys, empty_folder):
     assert "routing_oracle" in capsys.readouterr().out
     assert main(["store"]) == 0
     assert " texts, " in capsys.readouterr().out
-    (manifest.parent / "results.parquet").write_bytes(b"PAR1 half")
+    (manifest.parent / "parts" / "draw-0000.npz").write_bytes(b"PK half")
     assert main(["report", str(manifest.parent)]) == 2
-    assert "can't be read" in capsys.readouterr().err
+    assert "1 of 1 mapping draws can't be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("seed=]", "error: 'seed=]' can't be read: extraneous input ']'; a value with special characters goes into"),
+        ("a b=3", "error: 'a b=3' can't be read: unexpected character; "),
+        ("users.train=[1,2", "error: 'users.train=[1,2' can't be read: no viable alternative at input '[1,2'; "),
+        ("method={a", "error: 'method={a' can't be read: "),
+    ],
+)
+def test_an_override_that_is_no_grammar_is_named(argument, message, capsys):
+    assert main([argument, "--cfg", "job"]) == 2
+    assert capsys.readouterr().err.startswith(message)

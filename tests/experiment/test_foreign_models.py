@@ -38,7 +38,7 @@ def model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "model"
     with torch.random.fork_rng():
-        base = SHAPE.build([(prompt.text,) for prompt in read_prompts()[0][:100]], max_tokens=32)
+        base = SHAPE.build([(prompt.text,) for prompt in read_prompts()[:100]], max_tokens=32)
     base.encoder.save_pretrained(folder)
     names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     PreTrainedTokenizerFast(tokenizer_object=base.tokenizer.backend, **names).save_pretrained(folder)

@@ -86,3 +86,27 @@ def test_debug_shows_where(path):
     with pytest.raises(ConfigError) as caught:
         main([*SMALL, "plugins=[shown]", "method._target_=shown.Toy", "debug=true"])
     assert isinstance(caught.value.__cause__, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("rewriter", r"rewriter: kinds\.Empty is no TextModel: it has no .*generate"),
+        ("model", r"model: kinds\.Empty is no TextModel: it has no .*generate"),
+        ("judge.model", r"judge\.model: kinds\.Empty is no ScoreModel: it has no"),
+        ("mapping.kind", r"mapping\.kind: kinds\.Empty is no MappingKind: it has no sample"),
+        ("router", r"router: kinds\.Empty is no StyleRouter: it has no fit, predict"),
+        ("method", r"method\._target_=kinds\.Empty is no method"),
+    ],
+)
+def test_a_class_of_another_kind_is_named(place, message, path, capfd):
+    (path / "kinds.py").write_text("class Empty:\n    pass\n")
+    if "." in place:
+        chosen = [f"{place}._target_=kinds.Empty", *(["~judge.model.score"] if place == "judge.model" else [])]
+    else:
+        (path / "options" / place).mkdir(parents=True)
+        (path / "options" / place / "empty.yaml").write_text("_target_: kinds.Empty\n")
+        chosen = [f"{place}=empty", "--config-dir", "options"]
+    others = [word for word in SMALL if word.partition("=")[0] != place and not word.startswith("~")]
+    assert main([*others, *chosen, "plugins=[kinds]"]) == 2
+    assert re.search(message, capfd.readouterr().err)

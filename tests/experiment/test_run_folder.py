@@ -13,7 +13,8 @@ from apm_lab.studies.arms import ArmDraw
 
 def arm(shift=0.0):
     values, flags = np.array([1.0, np.nan]) + shift, np.array([True, False])
-    return ArmDraw(np.array([3, -1]), values, flags, values, values, flags)
+    counts = np.array(2), np.array(0)
+    return ArmDraw(np.array([3, -1]), values, flags, values, values, flags, flags, *counts)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def test_bytes_by_hand():
     parts = size.least_memory(CONFIG, N=6, M=6)
     # 2 prompts x (12 styles x 2 sides x 6 principles x 5 bytes + 100 of text)
     assert parts["users.train=1000 users.turns=2"] == 1000 * 2 * (12 * 2 * 6 * 5 + 100)
-    assert parts["users.test=500 users.turns=2"] == 500 * (14 * 2 * 6 * 6 + 300)
+    assert parts["users.test=500 users.turns=2"] == 500 * (14 * 2 * 6 * 5 + 300)
     assert parts["mapping.draws=4"] == 4 * (6 * (6 + 1600) * 8 + 500 * 34)
     router = {"layers": 2, "hidden_size": 8, "intermediate_size": 4, "pretrained": None}
     parts = size.least_memory({**CONFIG, "router": router}, N=6, M=6)

@@ -33,7 +33,8 @@ def test_every_arm_has_every_figure(run):
     assert arms >= {"routing", "routing[ngrams]", "routing_oracle", "bayes", "nonpersonalized", "shuffled"}
     for arm in arms:
         over_draws = {row["metric"]: row for row in rows if row["method"] == arm and row["draw"] is None}
-        assert set(over_draws) == {"delta", "wl", "win_rate", "accuracy"}
+        styled = set() if arm == "nonpersonalized" else {"accuracy"}
+        assert set(over_draws) == {"delta", "wl", "log_wl", "win_rate"} | styled
         assert over_draws["delta"]["low"] <= over_draws["delta"]["value"] <= over_draws["delta"]["high"]
     oracle = next(row for row in rows if row["method"] == "routing_oracle" and row["metric"] == "accuracy")
     assert oracle["value"] == 1.0

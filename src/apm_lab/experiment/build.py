@@ -13,17 +13,18 @@ from apm_lab.data.pool import Pool, slug
 from apm_lab.data.prompts import prompts_digest, split_prompts
 from apm_lab.data.store import Store
 from apm_lab.errors import ConfigError, DataError, did_you_mean
-from apm_lab.experiment.plugin import made
+from apm_lab.experiment.plugin import made, of_kind
 from apm_lab.experiment.settings import JudgeSettings, MappingSettings, PersonalizationSettings, PoolSettings
 from apm_lab.experiment.signature import read_signature
 from apm_lab.judging.judge import Judge
-from apm_lab.language.protocols import KnowsItsPool
+from apm_lab.language.protocols import KnowsItsPool, ScoreModel, TextModel
 from apm_lab.language.recall import CallCounts, StoredTexts
 from apm_lab.language.simulated.reader import BayesReader
-from apm_lab.maths.mapping import check_mapping, draw_mappings
+from apm_lab.maths.mapping import MappingKind, check_mapping, draw_mappings
 from apm_lab.maths.seeding import stream
 from apm_lab.methods.protocols import Method
 from apm_lab.methods.routing_oracle import RoutingOracle
+from apm_lab.methods.style_router import StyleRouter
 from apm_lab.records import Prompt
 from apm_lab.studies.evaluation import require_own_name
 from apm_lab.studies.personalization import Personalization
@@ -90,10 +91,10 @@ def build_personalization(
     mapping: MappingSettings = make(config["mapping"], plugins)
     users, seed = make(config["users"], plugins), config["seed"]
     sizes = len(pool.principles), len(pool.attributes)
-    check_mapping(mapping.kind, *sizes, stream(seed, "mapping check"))
+    check_mapping(of_kind(mapping.kind, MappingKind, "mapping.kind"), *sizes, stream(seed, "mapping check"))
     prompts = split_prompts(data.prompts, users.turns, seed)
     judge: JudgeSettings = make(config["judge"], plugins)
-    models = {role: make(config[role], plugins) for role in ROLES if role != "judge"}
+    models = {role: of_kind(make(config[role], plugins), TextModel, role) for role in ROLES if role != "judge"}
     for model in (*models.values(), judge.model):
         if isinstance(model, KnowsItsPool):
             model.require([slug(name) for name in pool.attributes], [slug(name) for name in pool.principles])
@@ -111,7 +112,7 @@ def build_personalization(
         generator=texts["generator"],
         model=texts["model"],
         judge=Judge(
-            judge.model,
+            of_kind(judge.model, ScoreModel, "judge.model"),
             store.scores,
             counts["judge"],
             [slug(principle) for principle in pool.principles],
@@ -136,7 +137,7 @@ def _method(config: Mapping[str, Any], router_node: Mapping[str, Any], plugins: 
     parameters = read_signature(config["method"]["_target_"], plugins) or {}
     given: dict[str, object] = {"trainer": trainer}
     if "router" in parameters:
-        given["router"] = make(router_node, plugins, trainer=trainer)
+        given["router"] = of_kind(make(router_node, plugins, trainer=trainer), StyleRouter, "router")
     method = make(config["method"], plugins, **given)
     if not isinstance(method, Method) and type(method) is not RoutingOracle:
         raise ConfigError(f"method._target_={config['method']['_target_']} is no method: it has no fit and respond")

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from apm_lab.errors import DataError
 
-__all__ = ["Claim", "claim_run"]
+__all__ = ["Claim", "claim_run", "finished_figures"]
 
 _BEAT_S, _STALE_S = 10.0, 90.0
 
@@ -91,8 +91,8 @@ def _claim(claims: Path, identity: str, new_folder: Path) -> Claim:
     path = claims / identity
     with _locked(claims / f"{identity}.lock"):
         found = _read(path) if path.exists() else {}
-        folder = claims.parent / found["folder"] if found.get("folder") else new_folder
-        if found.get("state") == "done" and (folder / "manifest.json").is_file():
+        folder = _folder_of(found, claims.parent) or new_folder
+        if found.get("state") == "done" and finished_figures(folder) is not None:
             return Claim("done", folder, "")
         if found.get("state") == "running" and _alive(found, path):
             return Claim("busy", folder, f"process {found.get('pid')} on {found.get('host')}")
@@ -102,6 +102,22 @@ def _claim(claims: Path, identity: str, new_folder: Path) -> Claim:
         owner = {"state": "running", "pid": os.getpid(), "start": _start_of(os.getpid()), "host": socket.gethostname()}
         _replace(path, {**owner, "folder": os.path.relpath(folder, claims.parent), "claimed": time.time()})
     return Claim("ours", folder, "", resumed, path)
+
+
+def finished_figures(folder: Path) -> dict[str, float | None] | None:
+    """Return the figures in the manifest of a finished run, None where there is no manifest or it is damaged."""
+    figures = _read(folder / "manifest.json").get("figures")
+    sound = isinstance(figures, dict) and all(isinstance(value, int | float | None) for value in figures.values())
+    return figures if sound else None
+
+
+def _folder_of(found: dict[str, Any], outputs: Path) -> Path | None:
+    """Return the folder that a claim names, None where it names none below `outputs`."""
+    name = str(found.get("folder") or "")
+    with suppress(ValueError):  # no path
+        inside = outputs.resolve() in (outputs / name).resolve().parents
+        return outputs / name if inside else None
+    return None
 
 
 @contextmanager
@@ -141,6 +157,8 @@ def _ours(found: dict[str, Any]) -> bool:
 
 
 def _alive(found: dict[str, Any], path: Path) -> bool:
+    if not isinstance(found.get("host"), str):
+        return False
     if found.get("host") != socket.gethostname():
         return time.time() - path.stat().st_mtime < _STALE_S
     pid = found.get("pid")

@@ -112,6 +112,7 @@ def _experiment(arguments: list[str], task: Callable[[Any], float | None] | None
     from omegaconf.errors import OmegaConfBaseException
 
     from apm_lab.experiment import sweep
+    from apm_lab.experiment.hydra_callbacks import checked_callbacks
 
     before = sys.argv
     in_main = threading.current_thread() is threading.main_thread()  # the only one that may take signals
@@ -119,7 +120,8 @@ def _experiment(arguments: list[str], task: Callable[[Any], float | None] | None
     sys.argv = ["apm_lab", *forced(arguments)]
     sweep.begin()
     try:
-        hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(task or _job)()
+        with checked_callbacks():
+            hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(task or _job)()
     except (HydraException, OmegaConfBaseException) as fault:
         if _debugging(arguments) or isinstance(fault.__cause__, ApmLabError):
             raise (fault.__cause__ if isinstance(fault.__cause__, ApmLabError) else fault) from None
@@ -131,11 +133,9 @@ def _experiment(arguments: list[str], task: Callable[[Any], float | None] | None
     except Exception as fault:  # what Hydra itself lets through: files and values that it can't read
         if _debugging(arguments):
             raise
-        story = (
-            _readable(fault)
-            if isinstance(fault, OSError)
-            else f"the configuration can't be composed: {_readable(fault)}"
-        )
+        story = f"the configuration can't be composed: {_readable(fault)}"
+        if isinstance(fault, OSError):
+            story = f"{fault.filename or 'a file'} can't be used: {fault.strerror or fault}"
         raise ConfigError(unreadable(sys.argv, fault) or story) from fault
     finally:
         sys.argv = before
@@ -150,6 +150,13 @@ def _experiment(arguments: list[str], task: Callable[[Any], float | None] | None
 def _readable(fault: Exception) -> str:
     """Return Hydra's message in one line, with the nearest option where one was not found."""
     text = str(fault).strip()
+    override = getattr(fault, "override", None)
+    if isinstance(override, str):  # of Hydra's grammar
+        reason = text.partition("\nSee https")[0].removeprefix(f"Error parsing override '{override}'")
+        reason = "unexpected character" if reason.startswith("LexerNoViable") else " ".join(reason.split())
+        reason = reason.partition(" expecting {")[0]  # a list of the grammar's own names
+        shown = override.lstrip("+")
+        return f"'{shown}' can't be read: {reason}; a value with special characters goes into quotes: 'key=\"value\"'"
     missing = re.search(r"Could not find '([^']+)'", text)
     if missing:
         group, _, option = missing[1].rpartition("/")

@@ -16,7 +16,7 @@ from apm_lab.report.personalization import summarise
 from apm_lab.report.table import print_summary
 from apm_lab.studies.personalization import PersonalizationDraws
 
-__all__ = ["print_finished", "read_figures"]
+__all__ = ["print_finished"]
 
 
 def print_finished(console: Console, folder: Path) -> None:
@@ -37,12 +37,6 @@ def print_finished(console: Console, folder: Path) -> None:
     draws = PersonalizationDraws(method, found, np.array(manifest["blocks"], dtype=np.int64), (), health, ())
     print_summary(console, title, summarise(draws, seed), health)
     console.print(f"results: {folder}", soft_wrap=True, markup=False)
-
-
-def read_figures(folder: Path) -> dict[str, float | None]:
-    """Return the headline figures of the finished run in `folder`; errors as for `print_finished`."""
-    figures: dict[str, float | None] = _manifest(folder)["figures"]
-    return figures
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from apm_lab.errors import ApmLabError, ConfigError, MissingPackageError, did_you_mean
 
-__all__ = ["load_target", "made", "story"]
+__all__ = ["load_target", "made", "of_kind", "story"]
+
+Kind = TypeVar("Kind")
 
 
 def load_target(target: str) -> Callable[..., Any]:
@@ -53,6 +55,16 @@ def made(target: str, values: Mapping[str, object]) -> Any:  # noqa: ANN401 (wha
         if target.startswith("apm_lab."):
             raise
         raise ConfigError(f"_target_ {target}: making it {story(fault)}") from fault
+
+
+def of_kind(thing: Kind, kind: type[Any], where: str) -> Kind:
+    """Return `thing`; ConfigError where it lacks what the Protocol `kind` names. `where`: the config key it is from."""
+    names = [name for name in {**vars(kind), **vars(kind).get("__annotations__", {})} if not name.startswith("_")]
+    missing = [name for name in names if not hasattr(thing, name)]
+    if missing:
+        named = f"{type(thing).__module__}.{type(thing).__qualname__}"
+        raise ConfigError(f"{where}: {named} is no {kind.__name__}: it has no {', '.join(missing)}")
+    return thing
 
 
 def story(fault: BaseException) -> str:

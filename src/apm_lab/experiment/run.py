@@ -13,8 +13,7 @@ from rich.console import Console
 
 from apm_lab.data.store import Store
 from apm_lab.experiment.build import ROLES, Data, baseline_node, build_personalization, make, read_data
-from apm_lab.experiment.claim import Claim, claim_run
-from apm_lab.experiment.finished import read_figures
+from apm_lab.experiment.claim import Claim, claim_run, finished_figures
 from apm_lab.experiment.identity import run_identity
 from apm_lab.experiment.job import Job
 from apm_lab.experiment.manifest import manifest, peak_mb
@@ -56,7 +55,7 @@ def execute(job: Job, console: Console) -> Outcome:
             soft_wrap=True,
             markup=False,
         )
-        figures = read_figures(claim.folder)
+        figures = finished_figures(claim.folder) or {}
         for flag in flags(bool(figures.get("test/void")), bool(figures.get("test/judge_unhealthy"))):
             console.print(f"{flag} (that run)", style="bold red")
         return Outcome("skipped", claim.folder, figures)

@@ -37,6 +37,15 @@ _LISTS = ("list", "tuple", "Sequence")
 _ANYTHING = ("Any", "object")
 _LARGEST = 2**63 - 1  # what the libraries below can count to; a seed is hashed and may be anything
 _SETTINGS = "apm_lab.experiment.settings"
+_READ = {
+    "users": "apm_lab.studies.personalization.UserSettings",
+    "judge": f"{_SETTINGS}.JudgeSettings",
+    "dataset": f"{_SETTINGS}.DatasetSettings",
+    "pool": f"{_SETTINGS}.PoolSettings",
+    "mapping": f"{_SETTINGS}.MappingSettings",
+    "callbacks": f"{_SETTINGS}.CallbackSettings",
+}
+"""Groups whose values are read by key before their class is made, and the class whose keys these are."""
 
 
 def faults(config: Mapping[str, Any]) -> list[str]:
@@ -52,7 +61,7 @@ def faults(config: Mapping[str, Any]) -> list[str]:
         if not isinstance(node, Mapping):
             found.append(f"{group}: expected one of the group's options, found {node!r}")
         else:
-            found += _check_node(group, node, plugins)
+            found += list(_check_node(group, node, plugins)) or _lacking(group, node, plugins)
     return found
 
 
@@ -105,6 +114,15 @@ def _check_node(where: str, node: Mapping[str, Any], plugins: tuple[str, ...]) -
     for key, value in values.items():
         if isinstance(value, Mapping) and "_target_" in value:
             yield from _check_node(f"{where}.{key}", value, plugins)
+
+
+def _lacking(group: str, node: Mapping[str, Any], plugins: tuple[str, ...]) -> list[str]:
+    """Return a fault where a node's class has not the keys that runs read from this group."""
+    needed = read_signature(_READ[group]) if group in _READ else None
+    there = {**_literal_defaults(node["_target_"], plugins), **node}
+    missing = [key for key in needed or () if key not in there]
+    said = f"{group}._target_={node['_target_']}: has no {', '.join(missing)}; expected a class with the keys of"
+    return [f"{said} {_READ[group].rpartition('.')[2]}"] if missing else []
 
 
 def _check_keys(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from apm_lab.errors import ConfigError, did_you_mean
 
-__all__ = ["LIBRARIES", "Parameter", "plugin_fault", "read_signature"]
+__all__ = ["LIBRARIES", "Parameter", "plugin_fault", "read_signature", "require_allowed"]
 
 LIBRARIES = ("apm_lab", "torch", "lightning", "torchmetrics", "transformers", "sklearn", "hydra_plugins")
 """Packages that a `_target_` may name beside the plug-in packages of the config."""
@@ -42,11 +42,7 @@ def read_signature(target: str, plugins: tuple[str, ...] = ()) -> dict[str, Para
     """
     module_name, _, name = target.rpartition(".")
     package = target.partition(".")[0]
-    if not all(part.isidentifier() for part in target.split(".")) or "." not in target:
-        raise ConfigError(f"_target_ {target!r} is no dotted name; expected package.module.Class")
-    if package not in (*LIBRARIES, *plugins):
-        advice = "" if package in sys.stdlib_module_names else f"; allow it with plugins=[{package}]"
-        raise ConfigError(f"_target_ {target} is refused: package '{package}' is neither apm_lab nor a plug-in{advice}")
+    require_allowed(target, plugins)
     if package in LIBRARIES[1:]:
         return None
     file = _source_file(module_name, target)
@@ -64,6 +60,16 @@ def read_signature(target: str, plugins: tuple[str, ...] = ()) -> dict[str, Para
     raise ConfigError(
         f"_target_ {target}: module {module_name} has no class or function '{name}'{did_you_mean(name, names)}"
     )
+
+
+def require_allowed(target: str, plugins: tuple[str, ...]) -> None:
+    """Raise ConfigError where a `_target_` is no dotted name, or its package is neither a library nor a plug-in."""
+    package = target.partition(".")[0]
+    if not all(part.isidentifier() for part in target.split(".")) or "." not in target:
+        raise ConfigError(f"_target_ {target!r} is no dotted name; expected package.module.Class")
+    if package not in (*LIBRARIES, *plugins):
+        advice = "" if package in sys.stdlib_module_names else f"; allow it with plugins=[{package}]"
+        raise ConfigError(f"_target_ {target} is refused: package '{package}' is neither apm_lab nor a plug-in{advice}")
 
 
 def _parsed(file: Path, target: str) -> ast.Module:
