@@ -180,6 +180,10 @@ class HistoryDataModule(LightningDataModule):
         """Return the validation batches, or no loader at all without a validation split."""
         return [] if self._validation is None else self._loader(self._validation, shuffle=False)
 
+    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
+        """Return the batch on `device`; Lightning's own way looks for tensors in every kind of collection first."""
+        return {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
+
     def _loader(self, split: Split, *, shuffle: bool) -> DataLoader[Batch]:
         rank, world = (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
         sampler = LengthBucketSampler(
