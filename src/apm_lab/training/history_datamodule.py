@@ -21,7 +21,7 @@ __all__ = ["HistoryDataModule", "HistoryDataset", "LengthBucketSampler", "Split"
 
 Batch = dict[str, Tensor]
 
-_BATCHES_PER_BUCKET = 8
+_BATCHES_PER_BUCKET = 32
 """Batches cut from one sorted bucket: more pads less, fewer mixes lengths better."""
 
 
