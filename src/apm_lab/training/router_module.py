@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from apm_lab.training.modernbert_pass import hidden_states, takes_short_way
+
 __all__ = ["RouterModule", "linear_warmup_decay", "mean_pool", "standardisation"]
 
 Batch = dict[str, Tensor]
@@ -94,7 +96,11 @@ class RouterModule(LightningModule):
         mask = batch["attention_mask"]
         if self.training and self._token_dropout > 0:
             mask = mask * (torch.rand(mask.shape, device=mask.device) >= self._token_dropout)
-        hidden = self.encoder(input_ids=batch["input_ids"], attention_mask=mask).last_hidden_state
+        ids = batch["input_ids"]
+        if takes_short_way(self.encoder, ids):
+            hidden = hidden_states(self.encoder, ids, mask)
+        else:
+            hidden = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
         outputs: Tensor = self.head(mean_pool(hidden, mask))
         return outputs
 
