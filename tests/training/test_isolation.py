@@ -19,6 +19,7 @@ def surroundings():
         torch.get_rng_state().tolist(),
         torch.get_num_threads(),
         torch.are_deterministic_algorithms_enabled(),
+        torch.utils.deterministic.fill_uninitialized_memory,
         torch.backends.cudnn.benchmark,
         torch.backends.cudnn.deterministic,
         os.environ.get("CUBLAS_WORKSPACE_CONFIG"),

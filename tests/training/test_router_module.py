@@ -91,7 +91,7 @@ def test_schedule_rises_in_a_line_and_falls_to_zero():
 
 def test_decay_spares_biases_and_norms():
     module = router()
-    module.trainer = type("Trainer", (), {"estimated_stepping_batches": 10})()
+    module.trainer = type("Trainer", (), {"estimated_stepping_batches": 10, "precision": "32-true"})()
     found = module.configure_optimizers()
     decayed, spared = found["optimizer"].param_groups
     assert [p.shape for p in decayed["params"]] == [(2, 2)]

@@ -35,7 +35,8 @@ def isolated(*, seed: int, threads: int, cuda: bool = False) -> Iterator[None]:
     """Seed torch and set its threads inside; on leaving, restore all that a fit or a library under it may change.
 
     Restored: the generators of torch (CUDA's too with `cuda`), NumPy and `random`, the number of torch threads,
-    deterministic and cuDNN flags, CUBLAS_WORKSPACE_CONFIG, the levels of chatty loggers, and what Ctrl-C does.
+    deterministic and cuDNN flags, the filling of new tensors, CUBLAS_WORKSPACE_CONFIG, the levels of chatty loggers,
+    and what Ctrl-C does.
     """
     with ExitStack() as stack:
         stack.enter_context(_generators(seed, cuda))
@@ -47,10 +48,12 @@ def isolated(*, seed: int, threads: int, cuda: bool = False) -> Iterator[None]:
 
 
 def settle(threads: int) -> None:
-    """Set torch's threads, quiet chatty loggers and ignore expected warnings, for good: in `isolated`, or in a process
-    that a trainer has started.
+    """Set torch's threads, leave new tensors unfilled, quiet chatty loggers and ignore expected warnings, for good: in
+    `isolated`, or in a process that a trainer has started.
     """
     torch.set_num_threads(threads)
+    # Deterministic mode would write over every new tensor first; nothing here reads what it has not written.
+    torch.utils.deterministic.fill_uninitialized_memory = False
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.ERROR)
     for message in _EXPECTED_WARNINGS:
@@ -76,6 +79,7 @@ def _torch_flags() -> Iterator[None]:
     deterministic = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     cudnn = torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark
+    fill = torch.utils.deterministic.fill_uninitialized_memory
     workspace = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
     try:
         yield
@@ -83,6 +87,7 @@ def _torch_flags() -> Iterator[None]:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
         torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = cudnn
+        torch.utils.deterministic.fill_uninitialized_memory = fill
         if workspace is None:
             os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
         else:

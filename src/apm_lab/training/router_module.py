@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from apm_lab.training.modernbert_pass import hidden_states, takes_short_way
+
 __all__ = ["RouterModule", "linear_warmup_decay", "mean_pool", "standardisation"]
 
 Batch = dict[str, Tensor]
@@ -84,6 +86,8 @@ class RouterModule(LightningModule):
         self._learning_rate, self._weight_decay = learning_rate, weight_decay
         self._warmup_fraction = warmup_fraction
         self._label_smoothing, self._token_dropout = label_smoothing, token_dropout
+        self._loss_sum: Tensor | float = 0.0
+        self._examples = 0
         self.register_buffer("target_mean", torch.zeros(styles) if target_mean is None else target_mean.float())
         self.register_buffer("target_sd", torch.ones(()) if target_sd is None else target_sd.float())
 
@@ -92,7 +96,11 @@ class RouterModule(LightningModule):
         mask = batch["attention_mask"]
         if self.training and self._token_dropout > 0:
             mask = mask * (torch.rand(mask.shape, device=mask.device) >= self._token_dropout)
-        hidden = self.encoder(input_ids=batch["input_ids"], attention_mask=mask).last_hidden_state
+        ids = batch["input_ids"]
+        if takes_short_way(self.encoder, ids):
+            hidden = hidden_states(self.encoder, ids, mask)
+        else:
+            hidden = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
         outputs: Tensor = self.head(mean_pool(hidden, mask))
         return outputs
 
@@ -110,10 +118,21 @@ class RouterModule(LightningModule):
         return F.mse_loss(outputs.float(), (targets - self.target_mean) / self.target_sd)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Return the training loss, logged once an epoch as `train/loss`."""
+        """Return the training loss."""
         loss = self.loss(self(batch), batch["targets"], label_smoothing=self._label_smoothing)
-        self.log("train/loss", loss, on_step=False, on_epoch=True, batch_size=len(batch["index"]), sync_dist=True)
+        # Kept here and logged once: a call of `self.log` for each step costs as much as the optimiser's step.
+        self._loss_sum = self._loss_sum + loss.detach() * len(batch["index"])
+        self._examples += len(batch["index"])
         return loss
+
+    def on_train_epoch_start(self) -> None:
+        """Forget the last epoch's losses."""
+        self._loss_sum, self._examples = 0.0, 0
+
+    def on_train_epoch_end(self) -> None:
+        """Log `train/loss`, the mean over the epoch's examples of all processes."""
+        mean = self._loss_sum / max(1, self._examples)
+        self.log("train/loss", mean, batch_size=max(1, self._examples), sync_dist=True)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> Batch:
         """Return what the callbacks read: `index`, `targets` and the chosen style `chosen` (B,)."""
@@ -132,7 +151,9 @@ class RouterModule(LightningModule):
             {"params": [p for p in trained if p.ndim > 1], "weight_decay": self._weight_decay},
             {"params": [p for p in trained if p.ndim <= 1], "weight_decay": 0.0},
         ]
-        optimizer = torch.optim.AdamW(groups, lr=self._learning_rate)
+        # One pass over memory instead of ten; Lightning refuses to clip gradients for it in mixed precision.
+        fused = str(self.trainer.precision).startswith("32") and all(p.device.type == "cpu" for p in trained)
+        optimizer = torch.optim.AdamW(groups, lr=self._learning_rate, fused=fused or None)
         steps = int(self.trainer.estimated_stepping_batches)
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: linear_warmup_decay(step, steps, self._warmup_fraction)
