@@ -79,8 +79,8 @@ FLAGS = st.sampled_from(["--resolve", "-r", "--package", "--cfg=hydra", "--cfg",
 ARGUMENTS = st.lists(OVERRIDES, min_size=1, max_size=3)
 
 
-def stops(config, *_):
-    require_sound(completed(config))
+def stops(job, _console):
+    require_sound(completed(job.config))
     raise ConfigError("composed and sound")
 
 

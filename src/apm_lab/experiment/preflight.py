@@ -25,10 +25,6 @@ def require_sound(config: Mapping[str, Any]) -> None:
 
 
 def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
-    wrong = list(_wrong_wrappers(config))
-    if wrong:
-        yield from wrong
-        return
     users = config["users"]
     for key, least in (("train", 0), ("test", 1), ("validation", 0), ("active", 1), ("turns", 1)):
         if users[key] < least:
@@ -51,27 +47,6 @@ def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
         yield f"users.active={users['active']}: a user can't have more active attributes than the pool has, N={N}"
     yield from _mapping_contradictions(config["mapping"], N, M)
     yield from oversized(config, N, M)
-
-
-_WRAPPERS = {
-    "study": "apm_lab.experiment.settings.PersonalizationSettings",
-    "judge": "apm_lab.experiment.settings.JudgeSettings",
-    "pool": "apm_lab.experiment.settings.PoolSettings",
-    "mapping": "apm_lab.experiment.settings.MappingSettings",
-    "users": "apm_lab.studies.personalization.UserSettings",
-    "callbacks": "apm_lab.experiment.settings.CallbackSettings",
-}
-_INSIDE = {"mapping": "kind", "judge": "model"}
-
-
-def _wrong_wrappers(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the groups whose option is not the settings object that holds the group's keys."""
-    for group, target in _WRAPPERS.items():
-        found = config[group]["_target_"]
-        if found != target:
-            inside = _INSIDE.get(group)
-            hint = f", with your class as {group}.{inside}: {{_target_: {found}}}" if inside else ""
-            yield f"{group}._target_={found}: expected {target}{hint}"
 
 
 def _mapping_contradictions(mapping: Mapping[str, Any], N: int, M: int) -> Iterator[str]:

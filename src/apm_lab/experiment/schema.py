@@ -40,12 +40,13 @@ _SETTINGS = "apm_lab.experiment.settings"
 _READ = {
     "users": "apm_lab.studies.personalization.UserSettings",
     "judge": f"{_SETTINGS}.JudgeSettings",
-    "dataset": f"{_SETTINGS}.DatasetSettings",
+    "study": f"{_SETTINGS}.PersonalizationSettings",
     "pool": f"{_SETTINGS}.PoolSettings",
     "mapping": f"{_SETTINGS}.MappingSettings",
     "callbacks": f"{_SETTINGS}.CallbackSettings",
 }
 """Groups whose values are read by key before their class is made, and the class whose keys these are."""
+_INSIDE = {"mapping": "kind", "judge": "model"}
 
 
 def faults(config: Mapping[str, Any]) -> list[str]:
@@ -122,7 +123,8 @@ def _lacking(group: str, node: Mapping[str, Any], plugins: tuple[str, ...]) -> l
     there = {**_literal_defaults(node["_target_"], plugins), **node}
     missing = [key for key in needed or () if key not in there]
     said = f"{group}._target_={node['_target_']}: has no {', '.join(missing)}; expected a class with the keys of"
-    return [f"{said} {_READ[group].rpartition('.')[2]}"] if missing else []
+    hint = f"; a {group} of your own goes into {group}.{_INSIDE[group]}" if group in _INSIDE else ""
+    return [f"{said} {_READ[group].rpartition('.')[2]}{hint}"] if missing else []
 
 
 def _check_keys(
