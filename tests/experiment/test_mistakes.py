@@ -94,10 +94,6 @@ MISTAKES = {
         ["method._target_=apm_lab.records.Style", "~method.label", "method.principle=0", "method.direction=1"],
         r"method\._target_=apm_lab\.records\.Style is no method",
     ),
-    "class of another group": (
-        ["users={_target_: apm_lab.experiment.settings.CallbackSettings}", "~users.train", "~users.test"],
-        r"users\._target_=apm_lab\.experiment\.settings\.CallbackSettings: has no train, test, .*keys of UserSettings",
-    ),
     "no finite number": (["router.penalty=nan"], r"router\.penalty=nan: expected float"),
     "infinite noise": (["model.noise=inf"], r"model\.noise=inf: expected float"),
     "precision": (["router=modernbert_small", "trainer.precision=foo"], r"trainer: .*[Pp]recision"),

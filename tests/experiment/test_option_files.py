@@ -65,3 +65,13 @@ def test_a_broken_file_in_a_grid_is_named_before_any_job(options, capfd):
 def test_a_broken_file_that_nobody_asks_for_harms_nothing(options):
     (options / "bad.yaml").write_text("\t")
     assert main(["--config-dir", "options", "--cfg", "job"]) == 0
+
+
+def test_an_option_whose_class_is_another_groups_is_named(options, capfd):
+    (options.parent / "users").mkdir()
+    text = "_target_: apm_lab.experiment.settings.CallbackSettings\njudging: false\n"
+    (options.parent / "users" / "odd.yaml").write_text(text)
+    message = (
+        r"users\._target_=\S+\.CallbackSettings: has no train, test, .*expected a class with the keys of UserSettings"
+    )
+    assert re.search(message, said(["users=odd", "logger=csv"], capfd))
