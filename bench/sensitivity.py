@@ -2,8 +2,8 @@
 
     python bench/sensitivity.py [--quick]
 
-Rows for what answers (shift, judge gain): the oracle's cell with the fitted numbers kept. For what rewrites (tail): the
-Rows for what answers (shift, judge gain): the oracle cell with the fitted numbers kept. For what rewrites (tail): the
+Rows for what answers (shift) and judges (gain, length, negation): the oracle's cell with the fitted numbers kept. For
+what rewrites (tail): the Bayes reader's accuracy. For the generator: the share of training users whose margin label is
 their true top style. No router is trained.
 """
 
@@ -95,6 +95,18 @@ def main() -> None:
             entry["value"] = kept * factor
             row(f"{name} x {factor}", lambda name=name, factor=factor: cell(f"{name} {factor}"))
         entry["value"] = kept
+    length = constants.constant("judge_length")
+    usual = length["usual_words"]
+    for factor in (0.5, 2.0):
+        length["usual_words"] = usual * factor
+        row(f"judge_length x {factor}", lambda factor=factor: cell(f"judge_length {factor}"))
+    length["usual_words"] = usual
+    negation = constants.constant("judge_negation")
+    reach = negation["value"]
+    for factor in (0.5, 2.0):
+        negation["value"] = int(reach * factor)
+        row(f"judge_negation x {factor}", lambda factor=factor: cell(f"judge_negation {factor}"))
+    negation["value"] = reach
     row("tail as in the table", lambda: f"Bayes accuracy at N=10, 2 prompts {bayes_accuracy(prompts, users):.3f}")
     tail = constants.constant("tail")
     kept_rates = tail["rates"]

@@ -75,7 +75,7 @@ def test_cut_histories_are_counted_and_told(finished):
     ]
     assert len(cut) == 2
     assert min(cut) > 0
-    assert f"routing: {sum(cut):.0f} histories cut, over all draws" in out
+    assert f"routing: {sum(cut):.0f} prompts or histories cut (router.max_tokens), over all draws" in out
 
 
 def test_log_win_loss_and_missing_counts_stand_beside_the_rest(finished):
@@ -218,3 +218,98 @@ def test_what_a_simulated_model_does_not_know_is_refused_before_anything_is_made
     assert f"pool.{key}: " in err
     assert "did you mean" in err
     assert Store(tmp_path / "outputs" / "store.sqlite").texts.count() == 0
+
+
+KEYED = """
+from apm_lab.language.simulated.responder import SimulatedResponder
+class Keyed(SimulatedResponder):
+    def __init__(self, name: str, compliance: float, noise: float, api_key: str) -> None:
+        super().__init__(name, compliance, noise)
+"""
+
+
+def test_a_secret_in_the_configuration_is_in_no_file_and_no_part_of_the_run(tmp_path):
+    (tmp_path / "models.py").write_text(KEYED)
+    arguments = [
+        "plugins=[models]",
+        "model._target_=models.Keyed",
+        "method=routing_oracle",
+        "+model.api_key=sk-tell-none",
+    ]
+    out = run(tmp_path, *arguments, "seed=1,2", "-m")
+    files = [file for file in tmp_path.rglob("*") if file.is_file() and file.name != "models.py"]
+    assert len(files) > 20
+    assert [str(file) for file in files if b"sk-tell-none" in file.read_bytes()] == []
+    assert "sk-tell-none" not in out
+    assert "skipped" in run(tmp_path, *arguments[:-1], "+model.api_key=sk-another", "seed=1")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("longest: 1", r"study.baseline_router=words._target_: expected a dotted name"),
+        ("_target_: [", "words.yaml, line 1"),
+        ("", "words.yaml is empty"),
+        ("_target_: apm_lab.methods.ngrams.NgramRouter\nlongst: 1", "longst: no such key; did you mean longest"),
+    ],
+)
+def test_a_broken_baseline_router_is_named(tmp_path, content, message):
+    option = tmp_path / "options" / "router" / "words.yaml"
+    option.parent.mkdir(parents=True)
+    option.write_text(content)
+    process = launch(tmp_path, ["+scale=smoke", "--config-dir", "options", "study.baseline_router=words"])
+    _, err = process.communicate()
+    assert (process.returncode, "Traceback" in err) == (2, False), err
+    assert message in err
+
+
+def test_no_training_users_are_missed_before_the_judge_is_asked(tmp_path):
+    process = launch(tmp_path, ["+scale=smoke", "router=ngrams", "logger=csv", "users.train=0"])
+    _, err = process.communicate()
+    assert process.returncode == 2
+    assert "users.train=0: routing learns" in err
+    assert Store(tmp_path / "outputs" / "store.sqlite").scores.count() == 0
+
+
+JUDGES = """
+from apm_lab.language.simulated.judge import SimulatedJudge
+class Chooses(SimulatedJudge):
+    def __init__(self, score: str) -> None:
+        super().__init__(score)
+class Fixed(SimulatedJudge):
+    def __init__(self) -> None:
+        super().__init__("sampled")
+"""
+
+
+def test_how_a_judge_scores_reaches_ones_own_judge_or_is_refused(tmp_path):
+    (tmp_path / "own.py").write_text(JUDGES)
+    option = tmp_path / "options" / "judge" / "mine.yaml"
+    option.parent.mkdir(parents=True)
+    for name in ("Chooses", "Fixed"):
+        option.write_text(f"_target_: apm_lab.experiment.settings.JudgeSettings\nmodel: {{_target_: own.{name}}}\n")
+        arguments = ["--config-dir", "options", "plugins=[own]", "judge=mine", "judge.score=expected"]
+        process = launch(tmp_path, ["+scale=smoke", "logger=csv", "method=routing_oracle", *arguments])
+        out, err = process.communicate()
+        if name == "Fixed":
+            assert (process.returncode, "judge.score=expected: own.Fixed takes no score" in err) == (2, True)
+        else:
+            content = json.loads((folder_of(tmp_path, out) / "manifest.json").read_text())
+            assert '{"score": "expected"}' in content["store"]["key_headers"]["judge"]
+
+
+def test_a_data_set_that_can_not_be_read_is_named(tmp_path):
+    (tmp_path / "sources.py").write_text("class Silent:\n    pass\n")
+    option = tmp_path / "options" / "dataset" / "silent.yaml"
+    option.parent.mkdir(parents=True)
+    option.write_text("_target_: sources.Silent\n")
+    process = launch(tmp_path, ["+scale=smoke", "--config-dir", "options", "plugins=[sources]", "dataset=silent"])
+    _, err = process.communicate()
+    assert (process.returncode, "Traceback" in err) == (2, False)
+    assert "dataset: sources.Silent is no PromptSource: it has no read" in err
+
+
+def test_the_leaks_verb_takes_one_method_at_a_time(tmp_path):
+    process = launch(tmp_path, ["leaks", "+scale=smoke", "seed=1,2", "-m"])
+    _, err = process.communicate()
+    assert (process.returncode, err) == (2, "error: leaks proves one method at a time; leave out -m\n")

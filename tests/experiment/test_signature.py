@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from apm_lab.errors import ConfigError
-from apm_lab.experiment.signature import read_signature
+from apm_lab.experiment.signature import read_signature, require_allowed
 
 SOURCE = """
 raise RuntimeError("imported")
@@ -115,3 +115,34 @@ def test_modules_that_hand_a_name_round_in_a_circle(on_the_path):
 def test_what_is_no_dotted_name(target):
     with pytest.raises(ConfigError, match="is no dotted name"):
         read_signature(target, ("a", "word"))
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "apm_lab.experiment.plugin.made",
+        "apm_lab.experiment.run.Outcome",
+        "apm_lab.data.prompts.read_prompts",
+        "torch.load",
+        "transformers.pipeline",
+        "hydra.utils.get_class",
+        "hydra.utils.Anything",
+    ],
+)
+def test_of_libraries_only_classes_that_a_config_is_made_of_may_be_named(target):
+    with pytest.raises(ConfigError, match=f"_target_ {target} is refused: of "):
+        require_allowed(target, ("hydra",))
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "apm_lab.experiment.settings.PoolSettings",
+        "apm_lab.experiment.sweep.SweepSummary",
+        "torch.optim.AdamW",
+        "hydra.experimental.callbacks.LogJobReturnCallback",
+        "mine.make_method",
+    ],
+)
+def test_classes_of_libraries_and_anything_of_a_plug_in_may_be_named(target):
+    require_allowed(target, ("hydra", "mine"))

@@ -120,7 +120,7 @@ def test_validation_figures_are_logged():
         histories, labels, objective="classification", styles=2, validation=validation, seed=0, log=logged.append
     )
     # The chosen style is rated 9, the mean of the user's own two candidates is 6.5.
-    assert logged == [{"val/delta": 2.5, "val/accuracy": 1.0}]
+    assert logged == [{"val/delta": 2.5, "val/wl": np.inf, "val/win_rate": 1.0, "val/accuracy": 1.0}]
 
 
 def test_targets_that_do_not_fit_are_refused():

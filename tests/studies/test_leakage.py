@@ -1,3 +1,4 @@
+import contextlib
 import functools
 import sys
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ from apm_lab.methods.ngrams import NgramRouter
 from apm_lab.methods.nonpersonalized import NonPersonalized
 from apm_lab.methods.routing import Routing
 from apm_lab.records import Response, Style
-from apm_lab.studies.leakage import changed_responses, hidden_arrays, reachable_secrets
+from apm_lab.studies.leakage import changed_responses, hidden_arrays, leaks, reachable_secrets
 from apm_lab.training.encoder_router import EncoderRouter
+from apm_lab.training.queued_log import queued
 from apm_lab.training.trainer_settings import TrainerSettings
 
 
@@ -54,8 +56,25 @@ def test_no_hidden_object_can_be_reached(evaluation, name):
     assert reachable_secrets(evaluation, {"train": train, "test": test, "method": method}) == []
 
 
-def test_the_oracle_is_the_only_one_that_sees_preferences(evaluation):
+def test_what_the_oracle_is_shown_counts_as_hidden(evaluation):
     assert reachable_secrets(evaluation, {"view": SimpleNamespace(preferences=evaluation.weights[0].copy())})
+
+
+def test_the_log_of_a_run_leads_to_no_tracker_and_a_plain_closure_does(tmp_path):
+    class Tracker:
+        def __init__(self, study):
+            self.config = {"pool": {"attributes": list(study.pool.attributes)}}
+
+        def log(self, name, figures):
+            pass
+
+    for wrap, clean in ((queued, True), (contextlib.nullcontext, False)):
+        study = small_study(tmp_path, train=12, test=6, validation=0)
+        with wrap(Tracker(study).log) as log:
+            study.log = log
+            evaluation = build_evaluation(study)
+            found = leaks(evaluation, "routing", Routing(NgramRouter()))
+        assert (found == []) == clean, found
 
 
 class Cheat:

@@ -10,10 +10,12 @@ from typing import Any
 import yaml
 
 from apm_lab.data.pool import Pool, slug
-from apm_lab.data.prompts import prompts_digest, split_prompts
+from apm_lab.data.prompts import PromptSource, prompts_digest, split_prompts
 from apm_lab.data.store import Store
 from apm_lab.errors import ConfigError, DataError, did_you_mean
+from apm_lab.experiment.option_files import file_fault
 from apm_lab.experiment.plugin import made, of_kind
+from apm_lab.experiment.schema import node_faults
 from apm_lab.experiment.settings import JudgeSettings, MappingSettings, PersonalizationSettings, PoolSettings
 from apm_lab.experiment.signature import read_signature
 from apm_lab.judging.judge import Judge
@@ -44,7 +46,7 @@ class Data:
 
 def read_data(config: Mapping[str, Any]) -> Data:
     """Return the data of a run; DataError where a source of the user's own gives anything but prompts."""
-    source = make(config["dataset"], tuple(config["plugins"]))
+    source = of_kind(make(config["dataset"], tuple(config["plugins"])), PromptSource, "dataset")
     prompts = source.read()
     where = f"dataset {config['dataset']['_target_']}"
     if not isinstance(prompts, Sequence) or not all(isinstance(prompt, Prompt) for prompt in prompts):
@@ -93,7 +95,7 @@ def build_personalization(
     sizes = len(pool.principles), len(pool.attributes)
     check_mapping(of_kind(mapping.kind, MappingKind, "mapping.kind"), *sizes, stream(seed, "mapping check"))
     prompts = split_prompts(data.prompts, users.turns, seed)
-    judge: JudgeSettings = make(config["judge"], plugins)
+    judge: JudgeSettings = make(_with_score(config["judge"], plugins), plugins)
     models = {role: of_kind(make(config[role], plugins), TextModel, role) for role in ROLES if role != "judge"}
     for model in (*models.values(), judge.model):
         if isinstance(model, KnowsItsPool):
@@ -132,6 +134,18 @@ def build_personalization(
     )
 
 
+def _with_score(judge: Mapping[str, Any], plugins: tuple[str, ...]) -> dict[str, Any]:
+    """Return the judge's node with `judge.score` handed to its model; ConfigError where the model has no choice."""
+    model = judge["model"]
+    if "score" in model:
+        return dict(judge)
+    if "score" in (read_signature(model["_target_"], plugins) or {}):
+        return {**judge, "model": {**model, "score": judge["score"]}}
+    if judge["score"] != "sampled":
+        raise ConfigError(f"judge.score={judge['score']}: {model['_target_']} takes no score; expected sampled")
+    return dict(judge)
+
+
 def _method(config: Mapping[str, Any], router_node: Mapping[str, Any], plugins: tuple[str, ...]) -> Any:  # noqa: ANN401
     trainer = make(config["trainer"], plugins)
     parameters = read_signature(config["method"]["_target_"], plugins) or {}
@@ -164,10 +178,20 @@ def baseline_node(
     baseline = config["study"]["baseline_router"]
     if baseline is None or baseline == choices.get("router"):
         return None
-    options = {file.stem: file for folder in reversed(folders) for file in (folder / "router").glob("*.yaml")}
+    options = {
+        str(file.relative_to(folder / "router").with_suffix("")): file
+        for folder in reversed(folders)
+        for file in (folder / "router").rglob("*.yaml")
+    }
     if baseline not in options:
         raise ConfigError(f"study.baseline_router={baseline}: no such router{did_you_mean(baseline, options)}")
+    broken = file_fault(options[baseline])
+    if broken:
+        raise ConfigError(f"study.baseline_router={baseline}: {broken}")
     node: dict[str, Any] = yaml.safe_load(options[baseline].read_text(encoding="utf-8"))
+    found = list(node_faults(f"study.baseline_router={baseline}", node, tuple(config["plugins"])))
+    if found:
+        raise ConfigError("\n".join(found))
     return node
 
 

@@ -67,6 +67,8 @@ def _debugging(arguments: Sequence[str]) -> bool:
 def _verb(name: str, rest: Sequence[str]) -> int:
     verbs: dict[str, Callable[[Sequence[str]], None]] = {"list": _list, "store": _store, "report": _report}
     if name == "leaks":
+        if {"-m", "--multirun"} & set(rest):
+            raise ConfigError("leaks proves one method at a time; leave out -m")
         return _experiment(list(rest), _leak_job)
     if name not in verbs:
         known = (*verbs, "leaks")
@@ -183,7 +185,7 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
             return execute(_composed(config, context), console)
 
     if context.mode == RunMode.MULTIRUN:
-        return sweep.run_one(context, _overrides(context), run, console)
+        return sweep.run_one(context, _overrides(context, config), run, console)
     try:
         return run().figures.get("test/delta")
     except Exception as fault:  # kept for `main`: Hydra would print lines of its own about it
@@ -211,25 +213,34 @@ def _composed(config: Any, context: Any) -> Job:  # noqa: ANN401 (Hydra's own ty
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    files = {
-        "config.yaml": OmegaConf.to_yaml(config),
-        "hydra.yaml": OmegaConf.to_yaml(context),
-        "overrides.yaml": OmegaConf.to_yaml(context.overrides.task),
-    }
+    described = {"config": config, "hydra": context, "overrides": context.overrides.task}
+    files = {f"{name}.yaml": _masked(OmegaConf.to_yaml(part), config) for name, part in described.items()}
     folders = [Path(source.path) for source in context.runtime.config_sources if source.schema == "file"]
     try:
         plain: Any = OmegaConf.to_container(config, resolve=True)
     except OmegaConfBaseException as fault:
         raise ConfigError(_readable(fault)) from None
-    return Job(plain, _overrides(context), dict(context.runtime.choices), folders, files)
+    return Job(plain, _overrides(context, config), dict(context.runtime.choices), folders, files)
 
 
-def _overrides(context: Any) -> list[str]:  # noqa: ANN401 (Hydra's own type)
-    """Return the overrides as they were typed, without the `++` that `forced` puts before them.
+def _masked(text: str, config: Any) -> str:  # noqa: ANN401 (OmegaConf's own type)
+    """Return a text without the secrets that stand in the configuration."""
+    from omegaconf import OmegaConf
+
+    from apm_lab.training.credentials import secret_values
+
+    plain: Any = OmegaConf.to_container(config, resolve=False)
+    for secret in secret_values(plain):
+        text = text.replace(secret, "***")
+    return text
+
+
+def _overrides(context: Any, config: Any) -> list[str]:  # noqa: ANN401 (Hydra's own types)
+    """Return the overrides as they were typed, without secrets and the `++` that `forced` puts before them.
 
     They are unresolved: an interpolation in one is for the run's configuration to resolve.
     """
     from omegaconf import OmegaConf
 
     overrides: Any = OmegaConf.to_container(context.overrides.task, resolve=False)
-    return [str(override).removeprefix("++") for override in overrides]
+    return [_masked(str(override).removeprefix("++"), config) for override in overrides]

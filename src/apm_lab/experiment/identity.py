@@ -12,10 +12,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from apm_lab.training.credentials import without_secrets
+
 __all__ = ["run_identity", "source_digest", "with_their_imports"]
 
 # What cannot change a figure.
-_NO_FIGURES = ("logger", "hydra", "outputs", "store", "debug", "experiment")
+_NO_FIGURES = ("logger", "outputs", "store", "debug")
 _NO_TRAINER_FIGURES = ("progress_bar", "checkpoint_folder")
 
 
@@ -30,7 +32,14 @@ def run_identity(config: Mapping[str, Any], data_digest: str, baseline: Mapping[
     kept["trainer"] = {key: value for key, value in kept["trainer"].items() if key not in _NO_TRAINER_FIGURES}
     kept["dataset"] = {key: value for key, value in kept["dataset"].items() if key != "path"} | {"digest": data_digest}
     sources = [source_digest(), *(source_digest(module) for module in with_their_imports(config["plugins"]))]
-    weights = _folder_digest(config["router"].get("pretrained"))
+    routers = [kept["router"], baseline or {}]
+    weights = [_folder_digest(router.get("pretrained")) for router in routers]
+    # A folder counts by its files wherever it lies, a secret not at all.
+    kept["router"], baseline = (
+        {name: value for name, value in router.items() if name != "pretrained" or digest is None}
+        for router, digest in zip(routers, weights, strict=True)
+    )
+    kept = without_secrets(kept)
     text = json.dumps([kept, sources, baseline, weights], sort_keys=True, ensure_ascii=False, default=str)
     return blake2b(text.encode(), digest_size=16).hexdigest()
 

@@ -14,6 +14,7 @@ from apm_lab.experiment.schema import completed
 from apm_lab.language.recall import CallCounts
 from apm_lab.methods.protocols import Method, learns
 from apm_lab.studies.leakage import leaks
+from apm_lab.training.queued_log import queued
 
 __all__ = ["prove_clean"]
 
@@ -29,21 +30,21 @@ def prove_clean(job: Job, console: Console) -> None:
     counts = {role: CallCounts() for role in ROLES}
     store = Store(config["store"]["path"])
     try:
-        study = build_personalization(
-            config,
-            job.method,
-            baseline_node(config, job.choices, job.folders),
-            read_data(config),
-            store,
-            counts,
-            log=None,
-            checkpoint=None,
-        )
-        if not isinstance(study.method, Method) or not learns(study.method):
-            raise ConfigError(f"method={job.method} reads no training view: there is nothing to prove")
-        with StageProgress(console if console.is_terminal else None, counts) as progress:
+        with queued(_to_nobody) as log, StageProgress(console if console.is_terminal else None, counts) as progress:
+            study = build_personalization(
+                config,
+                job.method,
+                baseline_node(config, job.choices, job.folders),
+                read_data(config),
+                store,
+                counts,
+                log,
+                checkpoint=None,
+            )
+            if not isinstance(study.method, Method) or not learns(study.method):
+                raise ConfigError(f"method={job.method} reads no training view: there is nothing to prove")
             evaluation = study.build(progress)
-        found = leaks(evaluation, job.method, study.method)
+            found = leaks(evaluation, job.method, study.method)
     finally:
         store.close()
     if found:
@@ -52,3 +53,7 @@ def prove_clean(job: Job, console: Console) -> None:
     console.print(
         f"method={job.method}: no leak; {users} responses unchanged by overwriting, no hidden object reachable"
     )
+
+
+def _to_nobody(_name: str, _figures: dict[str, float]) -> None:
+    """Take training figures as a run's trackers would, so that views carry the same handle."""

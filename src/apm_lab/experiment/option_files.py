@@ -9,7 +9,7 @@ from pathlib import Path
 from apm_lab.errors import ConfigError
 from apm_lab.experiment.config_folder import config_folder
 
-__all__ = ["added_folders", "groups_of", "require_readable", "unreadable"]
+__all__ = ["added_folders", "file_fault", "groups_of", "require_readable", "unreadable"]
 
 
 def added_folders(names: Iterable[str | None]) -> list[Path]:
@@ -35,7 +35,7 @@ def require_readable(overrides: Sequence[str], groups: Mapping[str, Mapping[str,
     """Raise ConfigError naming file and line where an option that the overrides choose has a file that is broken."""
     shipped = config_folder()
     found = [
-        _fault_of(file)
+        file_fault(file)
         for key, _, value in (override.lstrip("+").partition("=") for override in overrides)
         for option in re.split(r"[\s,\[\]]+", value)
         for file in groups.get(key.partition("@")[0], {}).get(option, ())
@@ -56,10 +56,10 @@ def unreadable(arguments: Sequence[str], fault: Exception) -> str | None:
         return None
     folders = [Path(word.partition("=")[2]) for word in arguments if word.startswith("--config-dir=")]
     files = (file for folder in folders for file in sorted(folder.rglob("*.yaml")) if file.stat().st_size)
-    return next((found for found in map(_fault_of, files) if found), None)
+    return next((found for found in map(file_fault, files) if found), None)
 
 
-def _fault_of(file: Path) -> str | None:
+def file_fault(file: Path) -> str | None:
     """Return what is wrong with an option's file, as "FILE, line 3: ...", None where it holds keys and values."""
     import yaml
     from omegaconf import OmegaConf

@@ -35,7 +35,11 @@ def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
         if not place.strip() or "\0" in place:
             yield f"{key}={place!r}: expected a path"
     path = config["dataset"].get("path")
-    if config["dataset"]["_target_"].endswith(".PromptFile") and path is not None and not Path(path).is_file():
+    if (
+        config["dataset"]["_target_"] == "apm_lab.data.prompts.PromptFile"
+        and path is not None
+        and not Path(path).is_file()
+    ):
         yield f"dataset.path={path}: there is no such file"
     try:
         pool = Pool.chosen(**{key: value for key, value in config["pool"].items() if key != "_target_"})
@@ -52,7 +56,7 @@ def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
 def _mapping_contradictions(mapping: Mapping[str, Any], N: int, M: int) -> Iterator[str]:
     if mapping["draws"] < 1:
         yield f"mapping.draws={mapping['draws']}: expected at least 1"
-    signed = mapping["kind"]["_target_"].endswith(".SignedPermutation")
+    signed = mapping["kind"]["_target_"] == "apm_lab.maths.mapping.SignedPermutation"
     if signed and N > M:
         yield (
             f"mapping=signed_permutation needs N <= M, the pool has N={N} attributes and M={M} principles; "

@@ -25,6 +25,7 @@ from apm_lab.language.recall import CallCounts
 from apm_lab.report.personalization import Summary, comparison_columns, results_columns, summarise, users_columns
 from apm_lab.report.table import flags, print_summary
 from apm_lab.studies.personalization import PersonalizationDraws
+from apm_lab.training.queued_log import queued
 from apm_lab.training.trackers import Cell, CsvTracker, Trackers, WandbTracker
 
 __all__ = ["Outcome", "execute"]
@@ -46,8 +47,8 @@ def execute(job: Job, console: Console) -> Outcome:
     data, baseline = read_data(config), baseline_node(config, job.choices, job.folders)
     identity = run_identity(config, data.digest, baseline)
     outputs = Path(config["outputs"])
-    study = config["study"]["_target_"].rpartition(".")[2].removesuffix("Settings").lower()
-    claim = claim_run(outputs / ".claims", identity, new_folder(outputs, study, identity, datetime.now()))
+    fresh = new_folder(outputs, str(job.choices.get("study")), identity, datetime.now())
+    claim = claim_run(outputs / ".claims", identity, fresh)
     if claim.state == "done":
         console.print(
             f"skipped: this run is done already, its results are in {claim.folder}\n"
@@ -84,16 +85,18 @@ def _compute(
     counts = {role: CallCounts() for role in ROLES}
     trackers = _trackers(config, identity, job.method, claim.folder, console)
 
-    def log(name: str, figures: dict[str, float]) -> None:
+    def send(name: str, figures: dict[str, float]) -> None:
         step = figures.get("step")
         named = {f"{name}/{key}": value for key, value in figures.items() if key != "step"}
         trackers.log(named, None if step is None else int(step))
 
     code = 1
     try:
-        study = build_personalization(config, job.method, baseline, data, store, counts, log, folder.checkpoint_folder)
         progress = StageProgress(console if console.is_terminal else None, counts)
-        with progress:
+        with queued(send) as log, progress:
+            study = build_personalization(
+                config, job.method, baseline, data, store, counts, log, folder.checkpoint_folder
+            )
             draws = study.run(progress, DrawParts(folder))
         summary = summarise(draws, config["seed"])
         _write_results(folder, draws, summary, config["seed"])
@@ -117,7 +120,7 @@ def _compute(
 
 def _trackers(config: Mapping[str, Any], identity: str, method: str, folder: Path, console: Console) -> Trackers:
     trackers: list[Any] = [CsvTracker(folder)]
-    if not config["logger"]["_target_"].endswith(".CsvTracker"):
+    if config["logger"]["_target_"] != "apm_lab.training.trackers.CsvTracker":
         tracker = make(
             config["logger"],
             tuple(config["plugins"]),

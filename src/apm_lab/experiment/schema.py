@@ -12,7 +12,7 @@ from typing import Any
 from apm_lab.errors import ConfigError, did_you_mean
 from apm_lab.experiment.signature import Parameter, plugin_fault, read_signature
 
-__all__ = ["GROUPS", "INJECTED", "completed", "faults"]
+__all__ = ["GROUPS", "INJECTED", "completed", "faults", "node_faults"]
 
 GROUPS = (
     "study",
@@ -30,7 +30,7 @@ GROUPS = (
     "logger",
     "callbacks",
 )
-INJECTED = ("router", "trainer", "folder", "run_id", "config", "job_type", "name")
+INJECTED = ("router", "trainer", "folder", "run_id", "config", "job_type", "name", "score")
 """Parameters that `build` hands over itself when a config does not name them."""
 _NAMES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
 _LISTS = ("list", "tuple", "Sequence")
@@ -62,7 +62,7 @@ def faults(config: Mapping[str, Any]) -> list[str]:
         if not isinstance(node, Mapping):
             found.append(f"{group}: expected one of the group's options, found {node!r}")
         else:
-            found += list(_check_node(group, node, plugins)) or _lacking(group, node, plugins)
+            found += list(node_faults(group, node, plugins)) or _lacking(group, node, plugins)
     return found
 
 
@@ -100,7 +100,8 @@ def _literal_defaults(target: str, plugins: tuple[str, ...]) -> dict[str, Any]:
     return defaults
 
 
-def _check_node(where: str, node: Mapping[str, Any], plugins: tuple[str, ...]) -> Iterator[str]:
+def node_faults(where: str, node: Mapping[str, Any], plugins: tuple[str, ...]) -> Iterator[str]:
+    """Yield the faults of one node and of those inside it, each naming `where` it stands."""
     target = node.get("_target_")
     if not isinstance(target, str) or "." not in target:
         yield f"{where}._target_: expected a dotted name, found {target!r}"
@@ -114,7 +115,7 @@ def _check_node(where: str, node: Mapping[str, Any], plugins: tuple[str, ...]) -
     yield from _check_keys(where, values, parameters)
     for key, value in values.items():
         if isinstance(value, Mapping) and "_target_" in value:
-            yield from _check_node(f"{where}.{key}", value, plugins)
+            yield from node_faults(f"{where}.{key}", value, plugins)
 
 
 def _lacking(group: str, node: Mapping[str, Any], plugins: tuple[str, ...]) -> list[str]:

@@ -14,6 +14,7 @@ __all__ = ["LIBRARIES", "Parameter", "plugin_fault", "read_signature", "require_
 
 LIBRARIES = ("apm_lab", "torch", "lightning", "torchmetrics", "transformers", "sklearn", "hydra_plugins")
 """Packages that a `_target_` may name beside the plug-in packages of the config."""
+_OURS = ("apm_lab.experiment.settings.", "apm_lab.experiment.sweep.SweepSummary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,20 @@ def require_allowed(target: str, plugins: tuple[str, ...]) -> None:
     if package not in (*LIBRARIES, *plugins):
         advice = "" if package in sys.stdlib_module_names else f"; allow it with plugins=[{package}]"
         raise ConfigError(f"_target_ {target} is refused: package '{package}' is neither apm_lab nor a plug-in{advice}")
+    if package in (*LIBRARIES, "hydra") and not _is_plug(target):
+        # Functions of these could be asked to run or unpickle anything: torch.load, our own plugin.made.
+        raise ConfigError(
+            f"_target_ {target} is refused: of {package} only classes that a config is made of may be named"
+        )
+
+
+def _is_plug(target: str) -> bool:
+    """Whether a name of a library's is a class, by its capital, and stands where a config may look for one."""
+    if target.startswith("apm_lab.experiment."):
+        return target.startswith(_OURS)
+    if target.startswith("hydra."):
+        return target.startswith("hydra.experimental.") and target.rpartition(".")[2][:1].isupper()
+    return target.rpartition(".")[2].lstrip("_")[:1].isupper()
 
 
 def _parsed(file: Path, target: str) -> ast.Module:

@@ -44,6 +44,7 @@ def run_one(
 
     folder = Path(context.runtime.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
+    _mask(folder.parent / "multirun.yaml")
     (folder / _RECORD).unlink(missing_ok=True)  # of an earlier multirun in the same folder
     record: dict[str, Any] = {"number": context.job.num, "overrides": overrides}
     console.rule(escape(f"job {context.job.num}: {' '.join(overrides)}"), align="left")
@@ -63,6 +64,16 @@ def run_one(
         console.print(str(fault), style="red", markup=False, soft_wrap=True)
     delta: float | None = record.get("figures", {}).get("test/delta")
     return delta
+
+
+def _mask(file: Path) -> None:
+    """Take secrets out of the overrides in a file that Hydra has written before any job began."""
+    from apm_lab.training.credentials import without_secret_overrides
+
+    if file.is_file():
+        text = file.read_text(encoding="utf-8")
+        if (masked := without_secret_overrides(text)) != text:
+            file.write_text(masked, encoding="utf-8")
 
 
 def begin() -> None:

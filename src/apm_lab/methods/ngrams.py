@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apm_lab.errors import ConfigError
+from apm_lab.maths.outcomes import outcome
 from apm_lab.training.targets import Objective, checked_targets
 from apm_lab.training.validation_set import ValidationSet
 
@@ -132,13 +133,15 @@ class NgramRouter:
         rows = np.arange(len(chosen))
         differences, known = validation.differences()
         counted = known[rows, chosen]
-        figures = {}
+        figures: dict[str, float] = {}
         if counted.any():
-            figures["val/delta"] = float(differences[rows, chosen][counted].mean())
+            found = outcome(differences[rows, chosen], counted)
+            figures |= {"val/delta": found.delta, "val/wl": found.wl, "val/win_rate": found.win_rate}
         if validation.respond is not None:
             answered, judged = validation.respond(rows, chosen)
             if judged.any():
-                figures["val/judged_delta"] = float(answered[judged].mean())
+                found = outcome(answered, judged)
+                figures |= {"val/judged_delta": found.delta, "val/judged_wl": found.wl}
         if objective == "classification":
             figures["val/accuracy"] = float((chosen == validation.targets).mean())
         return figures

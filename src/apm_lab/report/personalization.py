@@ -12,7 +12,7 @@ import numpy as np
 from apm_lab.maths.inference import METRICS, ControlVerdict, Interval, control_check, mean_interval, metric_interval
 from apm_lab.maths.outcomes import DrawOutcome, outcome
 from apm_lab.maths.paired import Comparison, compare_methods
-from apm_lab.studies.evaluation import CONTROLS
+from apm_lab.studies.evaluation import BAYES, CONTROLS, SHUFFLED
 from apm_lab.studies.personalization import PersonalizationDraws
 
 __all__ = ["ArmSummary", "Summary", "comparison_columns", "results_columns", "summarise", "users_columns"]
@@ -22,15 +22,16 @@ __all__ = ["ArmSummary", "Summary", "comparison_columns", "results_columns", "su
 class ArmSummary:
     """One arm over all draws: per-draw outcomes, 95% intervals by METRICS, and the verdict where it is a control.
 
-    `accuracies` has each draw's share of users answered in one of their true top styles, over those answered in a style
-    at all; it is None, as `accuracy` is, for an arm that answers in no style. `dropped` and `truncated` are sums over
-    draws (`ArmDraw`).
+    `accuracies` has each draw's share of users answered in one of their true top styles, over those answered in a
+    style at all, `answered` of them over all draws; it is None, as `accuracy` is, for an arm that answers in no style.
+    `dropped` and `truncated` are sums over draws (`ArmDraw`).
     """
 
     name: str
     draws: tuple[DrawOutcome, ...]
     intervals: dict[str, Interval]
     accuracies: tuple[float, ...] | None
+    answered: int
     accuracy_interval: Interval | None
     control: ControlVerdict | None
     dropped: int
@@ -61,7 +62,7 @@ class ArmSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run's figures: arms by name, the method against every other arm, and what must be held against them.
+    """A run's figures: arms by name, the method against all others but `shuffled`, and what is to be known of them.
 
     `void` names the control arms that are not zero, `unhealthy` the faults of a judge that was used all the same.
     """
@@ -79,7 +80,7 @@ class Summary:
     @property
     def bayes_accuracy(self) -> float | None:
         """The Bayes reader's accuracy, where the world has one."""
-        return self.arms["bayes"].accuracy if "bayes" in self.arms else None
+        return self.arms[BAYES].accuracy if BAYES in self.arms else None
 
 
 def summarise(draws: PersonalizationDraws, seed: int) -> Summary:
@@ -90,7 +91,7 @@ def summarise(draws: PersonalizationDraws, seed: int) -> Summary:
     comparisons = {}
     for name in arms:
         # `shuffled` is scored with other users' preferences: a difference of the two would compare nothing.
-        if name not in (draws.method, "shuffled"):
+        if name not in (draws.method, SHUFFLED):
             other, known = _matrix(draws, name, "difference"), _matrix(draws, name, "known") & mine[1]
             comparisons[name] = compare_methods(np.where(known, mine[0] - other, np.nan), known, draws.blocks, seed)
     return Summary(draws.method, arms, comparisons, void, tuple(draws.health.faults))
@@ -110,6 +111,7 @@ def _arm(draws: PersonalizationDraws, name: str, seed: int) -> ArmSummary:
         tuple(outcome(row, mask) for row, mask in zip(values, known, strict=True)),
         intervals,
         tuple((hits.sum(axis=1) / styled.sum(axis=1)).tolist()) if routes else None,
+        int(styled.sum()),
         mean_interval(hits, styled, draws.blocks) if routes else None,
         control_check(values, known, draws.blocks) if name in CONTROLS else None,
         int(_matrix(draws, name, "dropped").sum()),
@@ -166,7 +168,7 @@ def _rows_over_draws(arm: ArmSummary) -> Iterator[dict[str, Any]]:
     if arm.accuracies is not None and arm.accuracy_interval is not None:
         deviation = float(np.std(arm.accuracies, ddof=1)) if len(arm.accuracies) > 1 else math.nan
         figure = {"metric": "accuracy", "value": arm.accuracy, "sd": deviation, **_bounds(arm.accuracy_interval)}
-        yield {**head, **figure, "n": arm.n + arm.n_missing, "n_missing": 0}
+        yield {**head, **figure, "n": arm.answered, "n_missing": arm.n + arm.n_missing - arm.answered}
 
 
 def _bounds(interval: Interval) -> dict[str, Any]:

@@ -28,7 +28,7 @@ _COLUMNS = {  # name: how wide a terminal must be to have it
     "n": 100,
 }
 _LEAST_P = 0.001
-_KINDS = {ORACLE: "bound", BAYES: "ceiling", CONSTANT: "reference"}
+_KINDS = {ORACLE: "bound", BAYES: "best reader", CONSTANT: "reference"}
 
 
 def terminal() -> Console:
@@ -107,7 +107,10 @@ def _notes(summary: Summary, health: Health) -> list[Text]:
         ceiling = f"the Bayes reader of these histories {summary.bayes_accuracy:.3f}"
         notes.append(Text(f"accuracy: {summary.method} {method.accuracy:.3f}, {ceiling}"))
     for arm in summary.arms.values():
-        left_out = {"training users dropped (ratings missing)": arm.dropped, "histories cut": arm.truncated}
+        left_out = {
+            "training users dropped (ratings missing)": arm.dropped,
+            "prompts or histories cut (router.max_tokens)": arm.truncated,
+        }
         said = ", ".join(f"{count} {what}" for what, count in left_out.items() if count)
         if said:
             notes.append(Text(f"{arm.name}: {said}, over all draws", style="yellow"))

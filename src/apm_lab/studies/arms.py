@@ -56,12 +56,12 @@ def judge_arm(
     """
     columns = np.array([_column(side, response) for response in responses], dtype=np.int64)
     neutral = side.scores_of(np.full(len(columns), side.neutral), preferences)
-    own = columns == OWN_TEXT
-    if own.any():
-        texts = [response.text or "" for response in responses]
-        scores = side.scores_of_texts(texts, preferences)
-    else:
-        scores = side.scores_of(columns, preferences)
+    values, known_scores = side.scores_of(np.where(columns == OWN_TEXT, side.neutral, columns), preferences)
+    own = np.flatnonzero(columns == OWN_TEXT)
+    if own.size:
+        texts = [responses[user].text or "" for user in own.tolist()]
+        values[own], known_scores[own] = side.scores_of_texts(texts, preferences[own])
+    scores = values, known_scores
     difference, known = differences(preferences, scores[0], scores[1], neutral[0], neutral[1])
     styled = (columns >= 0) & (columns < side.neutral)
     best = best_styles(preferences)[np.arange(len(columns)), np.where(styled, columns, 0)]

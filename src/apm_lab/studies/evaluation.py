@@ -63,19 +63,23 @@ def require_own_name(name: str, method: object) -> None:
 
 def shuffled_weights(weights: NDArray[np.float64], seed: int) -> NDArray[np.float64]:
     """Return the preference vectors (D, U, M) permuted between users, in every draw anew: whom `shuffled` serves."""
-    order = [stream(seed, "shuffled", draw).permutation(weights.shape[1]) for draw in range(len(weights))]
-    return np.stack([of_draw[places] for of_draw, places in zip(weights, order, strict=True)])
+    return np.stack([shuffled(of_draw, seed, draw) for draw, of_draw in enumerate(weights)])
+
+
+def shuffled(weights: NDArray[np.float64], seed: int, draw: int) -> NDArray[np.float64]:
+    """Return one draw's preference vectors (U, M) permuted between users."""
+    return weights[stream(seed, "shuffled", draw).permutation(len(weights))]
 
 
 class HistoryReader(Protocol):
-    """Tells attributes from histories knowing how they were written: a ceiling that no method can pass."""
+    """Tells attributes from histories knowing how they were written: nobody who reads these is right more often."""
 
     def posterior(self, histories: Sequence[Sequence[str]]) -> NDArray[np.float64]:
         """Return P(class | history) (U, 2N); class 2 i: attribute i shown, 2 i + 1: its opposite."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
     """The built world and what is evaluated on it. Hidden things live here, and no view reaches it.
 
@@ -107,7 +111,7 @@ class Evaluation:
             name: judge_arm(self.test, self.weights[draw], given, counts.get(name)) for name, given in answers.items()
         }
         if self.method_name != TWIN:
-            others = shuffled_weights(self.weights, self.seed)[draw]
+            others = shuffled(self.weights[draw], self.seed, draw)
             arms[SHUFFLED] = judge_arm(self.test, others, answers[self.method_name])
         return arms
 
@@ -195,10 +199,13 @@ class Evaluation:
         return Style.of(int(mean.argmax()))
 
     def _read(self, draw: int, reader: HistoryReader) -> list[Response]:
-        """Return the top style of the likeliest attribute under the true mapping: the best a reader of text can do."""
-        likeliest = reader.posterior(self.test.histories).argmax(axis=1)
+        """Return the style that is likeliest a user's top one under the true mapping: right most often of all readers.
+
+        Under a permutation it is the style of the likeliest attribute. Queries are not read.
+        """
+        posterior = reader.posterior(self.test.histories)
         size = self.mappings.shape[2]
         classes = np.zeros((2 * size, size))
         classes[0::2], classes[1::2] = np.eye(size), -np.eye(size)
         best = best_styles(preferences(self.mappings[draw], classes, self.normalise)[0])
-        return [Response(style=Style.of(index)) for index in best.argmax(axis=1)[likeliest].tolist()]
+        return [Response(style=Style.of(index)) for index in (posterior @ best).argmax(axis=1).tolist()]

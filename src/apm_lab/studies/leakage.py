@@ -31,8 +31,7 @@ def leaks(evaluation: Evaluation, name: str, method: Method, draw: int = 0) -> l
     changed = changed_responses(evaluation, draw, method)
     if changed:
         found.append(f"{changed} of {len(evaluation.test.users)} responses change when hidden arrays are overwritten")
-    if evaluation.train is None:
-        raise ValueError("the evaluation has no training users; a leak check needs some")
+    assert evaluation.train is not None  # else `changed_responses` has raised
     train, test = evaluation.train_view(draw, evaluation.train, name), evaluation.test_view(draw)
     method.fit(train)
     method.respond(test)

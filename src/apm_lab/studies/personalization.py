@@ -100,8 +100,7 @@ class Personalization:
 
     def run(self, progress: Progress, parts: Parts) -> PersonalizationDraws:
         """Return the outcome of every draw; finished ones are taken from `parts`."""
-        if self.users.test < 1:
-            raise ConfigError(f"users.test={self.users.test}: there is nobody to evaluate on; expected at least 1")
+        self._require_people()
         health = measure_health(self.judge)
         progress("judge health", 1, 1)
         require_health(health, self.allow_unhealthy)
@@ -123,9 +122,8 @@ class Personalization:
 
         A method that reads no training view needs no training users. ConfigError where one that does has none.
         """
-        trains = isinstance(self.method, Method) and learns(self.method)
-        if trains and self.users.train < 1:
-            raise ConfigError(f"users.train={self.users.train}: {self.method_name} learns; expected at least 1")
+        self._require_people()
+        trains = self._trains
         held_out = self._people("validation", self.users.validation)
         sides = [
             self._train_side(people, progress) if trains and len(people) else None
@@ -143,21 +141,31 @@ class Personalization:
             weighed = needed_entries(preferences(matrices, asking.attributes, self.normalise))
             answers = self._test_side(asking, weighed, progress)
         return Evaluation(
-            self.method,
-            self.method_name,
-            self.references,
-            self.reader,
-            matrices,
-            self.normalise,
-            weights,
-            side,
-            sides[0],
-            sides[1],
-            answers,
-            self.seed,
-            self.log,
-            self.checkpoint,
+            method=self.method,
+            method_name=self.method_name,
+            references=self.references,
+            reader=self.reader,
+            mappings=matrices,
+            normalise=self.normalise,
+            weights=weights,
+            test=side,
+            train=sides[0],
+            validation=sides[1],
+            validation_answers=answers,
+            seed=self.seed,
+            log=self.log,
+            checkpoint=self.checkpoint,
         )
+
+    @property
+    def _trains(self) -> bool:
+        return isinstance(self.method, Method) and learns(self.method)
+
+    def _require_people(self) -> None:
+        if self.users.test < 1:
+            raise ConfigError(f"users.test={self.users.test}: there is nobody to evaluate on; expected at least 1")
+        if self._trains and self.users.train < 1:
+            raise ConfigError(f"users.train={self.users.train}: {self.method_name} learns; expected at least 1")
 
     def _train_side(self, users: Users, progress: Progress) -> TrainSide:
         needed = needed_entries(preferences(self.mappings.matrices, users.attributes, self.normalise))

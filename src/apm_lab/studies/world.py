@@ -130,7 +130,7 @@ class TestSide:
         return _as_seen((self.scores[0][rows, columns], self.scores[1][rows, columns]), preferences)
 
     def scores_of_texts(self, texts: Sequence[str], preferences: NDArray[np.float64]) -> Scores:
-        """Return J (U, M) of a method's own texts, one per user, judged now."""
+        """Return J (U, M) of a method's own texts, judged now: one per user of these preferences (U, M)."""
         return _as_seen(self.judge.score(texts, needed_entries(preferences[None])), preferences)
 
 

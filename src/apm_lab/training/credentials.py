@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-__all__ = ["key_configured", "without_key", "without_secrets"]
+__all__ = ["key_configured", "secret_values", "without_key", "without_secret_overrides", "without_secrets"]
 
 _SECRET = re.compile(
     r"(api|access|private|secret)_?key|password|passwd|secret|credential|authorization|(^|_)token$", re.IGNORECASE
 )
+_PAIR = re.compile(r"(?P<name>\w+)(?P<between>=|: )(?P<value>[^\s'\"]+)")
 
 
 def without_secrets(config: Mapping[str, object]) -> dict[str, object]:
@@ -31,6 +32,28 @@ def without_secrets(config: Mapping[str, object]) -> dict[str, object]:
         str(name): "***" if _SECRET.search(str(name)) and value is not None else clean(value)
         for name, value in config.items()
     }
+
+
+def secret_values(config: Mapping[str, object]) -> list[str]:
+    """Return the texts that stand under secrets' names in `config`, at any depth, the longest first."""
+    found: set[str] = set()
+    queue: list[tuple[str, object]] = list(config.items())
+    while queue:
+        name, value = queue.pop()
+        if isinstance(value, Mapping):
+            queue += [(str(key), each) for key, each in value.items()]
+        elif isinstance(value, (list, tuple)):
+            queue += [(name, each) for each in value]
+        elif value not in (None, "") and not isinstance(value, bool) and _SECRET.search(name):
+            found.add(str(value))
+    return sorted(found, key=len, reverse=True)
+
+
+def without_secret_overrides(text: str) -> str:
+    """Return a text in which every `key=value` and `key: value` whose key is named like a secret has lost its value."""
+    return _PAIR.sub(
+        lambda found: f"{found['name']}{found['between']}***" if _SECRET.search(found["name"]) else found[0], text
+    )
 
 
 def without_key(text: str) -> str:

@@ -37,8 +37,6 @@ _NEGATIONS = frozenset(
         "wont",
     ]
 )
-_USUAL_WORDS, _SHORT, _LONG = 50, -1.5, 0.5  # length speaks for detail too: one unit per halving, bounded both ways
-_REACH = 3  # a negation this many tokens before a marker turns it round
 
 # The marker's tokens, and what it says: (2 j for follow or 2 j + 1 for avoid, signed weight) of each list it stands in.
 _Marker = tuple[tuple[str, ...], tuple[tuple[int, float], ...]]
@@ -106,7 +104,10 @@ def marker_weights(text: str) -> list[float]:
     tokens = _TOKEN.findall(text.lower().translate(_APOSTROPHES))
     singles, runs = _markers()
     sums = [0.0] * len(_principles())
-    sums[_principles()["elaborate"]] = min(_LONG, max(_SHORT, log2(max(1, len(tokens)) / _USUAL_WORDS)))
+    # Length speaks for detail too: one unit per halving, bounded both ways.
+    length, reach = constant("judge_length"), constant("judge_negation")["value"]
+    halvings = log2(max(1, len(tokens)) / length["usual_words"])
+    sums[_principles()["elaborate"]] = min(length["high"], max(length["low"], halvings))
     used_until = [0] * (2 * len(sums))
     for place, pair in enumerate(zip_longest(tokens, tokens[1:])):
         matches = (
@@ -115,7 +116,7 @@ def marker_weights(text: str) -> list[float]:
         if pair[0] in singles:
             matches.append(singles[pair[0]])
         for phrase, effects in matches:
-            negated = not _NEGATIONS.isdisjoint(tokens[max(0, place - _REACH) : place])
+            negated = not _NEGATIONS.isdisjoint(tokens[max(0, place - reach) : place])
             for side, weight in effects:
                 if used_until[side] <= place:
                     used_until[side] = place + len(phrase)

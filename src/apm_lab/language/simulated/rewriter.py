@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
+from apm_lab.data.pool import slug
 from apm_lab.errors import require_known
 from apm_lab.language.protocols import GenerationCall
 from apm_lab.language.simulated.constants import package_digest
@@ -57,7 +58,7 @@ def understood(instruction: str) -> tuple[tuple[int, int], ...]:
     """Return the (attribute index, sign) pairs that the instruction names."""
     pairs = []
     for negated, name in _TRAIT.findall(instruction):
-        key = re.sub(r"\W+", "_", name.lower()).strip("_")
+        key = slug(name)
         require_known("the simulated rewriter can't render", [key], ATTRIBUTES)
         pairs.append((ATTRIBUTES.index(key), -1 if negated else 1))
     return tuple(pairs)

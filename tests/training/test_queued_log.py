@@ -1,0 +1,21 @@
+"""Figures reach the other side in order, and the log leads nowhere."""
+
+import pytest
+
+from apm_lab.training.queued_log import queued
+
+
+def test_everything_arrives_in_order_before_the_end():
+    seen = []
+    with queued(lambda name, figures: seen.append((name, figures))) as log:
+        for number in range(100):
+            log("draw", {"step": number})
+    assert seen == [("draw", {"step": number}) for number in range(100)]
+
+
+def test_what_was_logged_arrives_also_when_a_method_fails():
+    seen = []
+    with pytest.raises(RuntimeError), queued(lambda name, figures: seen.append(name)) as log:
+        log("last", {})
+        raise RuntimeError
+    assert seen == ["last"]
