@@ -1,0 +1,130 @@
+"""A run that is killed again and again ends with the figures of one that never was.
+
+Moments are random, but counted from what the launch itself has reached (its start, its claim, a further finished draw):
+counted in seconds from the start alone they miss the work as soon as the machine is busier or quieter than it was.
+"""
+
+import csv
+import json
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from launches import Launch, assert_equal_tables, complete, launch, store_rows, tables
+
+pytestmark = pytest.mark.slow
+
+# More draws than the smoke size has: ten launches that are killed within a few draws must not reach the end.
+SINGLE = ["+scale=smoke", "mapping.draws=24"]
+MULTIRUN = [
+    *("method=routing,routing_oracle", "mapping=signed_permutation,gaussian", "-m"),
+    *("+scale=smoke", "mapping.draws=10"),
+]
+KILLS = ["start"] * 2 + ["claim"] * 3 + ["draw"] * 5
+
+
+def draws(folder):
+    return len(list(folder.glob("outputs/personalization/*/*/parts/draw-*.npz")))
+
+
+def claimed_by(folder, process):
+    """Whether some run is claimed by this process; a claim that is just being replaced is none."""
+    files = [file for file in folder.glob("outputs/.claims/*") if len(file.name) == 32]
+    return any(json.loads(file.read_text()).get("pid") == process.pid for file in files)
+
+
+def wait_for(begun, reached):
+    while begun.process.poll() is None and not reached():
+        time.sleep(0.005)
+
+
+def unbroken(folder, arguments):
+    """Return how many draws there are, and the seconds to a claim, from there to a draw, and on to each further one."""
+    begun = launch(folder, arguments)
+    wait_for(begun, lambda: claimed_by(folder, begun.process))
+    claim = begun.seconds()
+    wait_for(begun, lambda: draws(folder) > 0)
+    first = begun.seconds()
+    ended = begun.end()
+    assert ended.code == 0, ended.err[-3000:]
+    count = draws(folder)
+    return count, {"start": claim, "claim": first - claim, "draw": (ended.seconds - first) / count}
+
+
+def kill(folder, arguments, kind, most_draws, lengths, rng):
+    """Launch, kill at a moment of that kind, and return whether the command was still running."""
+    before, wanted = draws(folder), rng.randint(1, most_draws)
+    begun = launch(folder, arguments)
+    if kind != "start":
+        wait_for(begun, lambda: claimed_by(folder, begun.process))
+    if kind == "draw":
+        wait_for(begun, lambda: draws(folder) >= before + wanted)
+    return begun.kill_after(begun.seconds() + rng.uniform(0, lengths[kind]))
+
+
+@pytest.mark.parametrize("arguments", [SINGLE, MULTIRUN], ids=["single", "multirun"])
+def test_ten_kills_at_random_moments_change_nothing(tmp_path, arguments):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    count, lengths = unbroken(whole, arguments)
+    rng, alive, finished = random.Random(len(arguments)), [], []
+    for kind in rng.sample(KILLS, len(KILLS)):
+        alive.append(kill(killed, arguments, kind, count // 6, lengths, rng))
+        finished.append(draws(killed))
+        print(f"{kind}: {'killed' if alive[-1] else 'had ended'} with {finished[-1]} of {count} draws finished")
+    assert sum(alive) >= 8
+    assert len(set(finished)) > 2, "the kills did not fall among the draws"
+    said = complete(killed, arguments).out
+    assert "continuing the run that was interrupted" in said
+    assert_equal_tables(tables(killed), tables(whole))
+    assert store_rows(killed) == store_rows(whole)
+    assert figures(killed) == figures(whole)
+    assert "skipped: this run is done already" in complete(killed, arguments).out
+
+
+def figures(folder):
+    """Return what the `metrics.csv` of all runs say; a draw that was begun again says the same again."""
+    found = {}
+    for file in folder.glob("outputs/personalization/*/*/metrics.csv"):
+        with file.open(newline="") as handle:
+            head, *lines = csv.reader(handle)
+        assert head == ["step", "name", "value"]
+        for step, name, value in lines:
+            assert found.setdefault((file.parent.name[-8:], step, name), float(value)) == float(value)
+    return found
+
+
+STRUCK = Path(__file__).with_name("struck.py")
+NGRAMS = ["+scale=smoke", "router=ngrams", "logger=csv"]
+CHECKPOINTS = ["+scale=smoke", "logger=csv", "trainer.checkpoint_folder=checkpoints"]
+
+
+def struck(folder, arguments, *at):
+    """Return how the command ended that dies at a step, and the steps that it took."""
+    folder.mkdir(exist_ok=True)
+    command = [sys.executable, str(STRUCK), "steps.txt", *at, "--", *arguments]
+    ended = Launch(folder, command).end()
+    return ended, (folder / "steps.txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "about"), [(NGRAMS, "outputs"), (CHECKPOINTS, "checkpoints")], ids=["outputs", "checkpoints"]
+)
+def test_a_kill_at_every_step_on_files_changes_nothing(tmp_path, arguments, about):
+    """One run, killed in turn just before every kind of step that it takes, each time continued as far as the next."""
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    ended, steps = struck(whole, arguments)
+    assert ended.code == 0, ended.err
+    steps = [name for name in dict.fromkeys(steps) if about in name]
+    assert len(steps) > (20 if about == "outputs" else 4)
+    for name in steps:
+        ended, _ = struck(killed, arguments, name)
+        assert ended.code == -signal.SIGKILL, (name, ended.out, ended.err)
+    complete(killed, arguments)
+    assert_equal_tables(tables(killed), tables(whole))
+    assert store_rows(killed) == store_rows(whole)
+    assert figures(killed) == figures(whole)
