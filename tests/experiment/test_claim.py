@@ -101,6 +101,18 @@ def test_a_claim_that_cannot_be_written_is_one_message(tmp_path):
         ask(tmp_path / "file")
 
 
+def test_a_claim_that_finds_no_space_leaves_no_draft(tmp_path, monkeypatch):
+    def full(path, text):
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    claim = ask(tmp_path)
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    with pytest.raises(DataError, match="No space left"):
+        claim.finish()
+    assert {file.name for file in (tmp_path / ".claims").iterdir()} == {"abc", "abc.lock"}
+
+
 def test_a_full_disk_hides_no_earlier_fault(tmp_path, monkeypatch):
     def full(path, content):
         raise OSError(errno.ENOSPC, "No space left on device")

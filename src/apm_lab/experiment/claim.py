@@ -121,8 +121,12 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _replace(path: Path, content: dict[str, Any]) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
-    draft.write_text(json.dumps(content))
-    draft.replace(path)
+    try:
+        draft.write_text(json.dumps(content))
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def _ours(found: dict[str, Any]) -> bool:
