@@ -75,6 +75,19 @@ def test_a_full_disk_is_named_whoever_was_writing():
         raise PermissionError(errno.EACCES, "Permission denied", "metrics.csv")
 
 
+@pytest.mark.parametrize(
+    ("names", "named"),
+    [(("draft", None, "last.ckpt"), r"last\.ckpt"), ((), r"a file below .+ or .+")],
+    ids=["copy", "write"],
+)
+def test_a_full_disk_names_where_a_copy_went_and_where_a_write_may_have(names, named):
+    with (
+        pytest.raises(DataError, match=f"^{named} can't be written: No space left on device; free space"),
+        full_disk_named(),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device", *names)
+
+
 def test_a_table_keeps_missing_values(tmp_path):
     RunFolder(tmp_path).write_parquet("t.parquet", {"draw": [0, None], "value": [1.5, None]})
     assert pq.read_table(tmp_path / "t.parquet").to_pylist() == [

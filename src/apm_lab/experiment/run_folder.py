@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +36,8 @@ def full_disk_named() -> Iterator[None]:
     except OSError as fault:
         if fault.errno not in _FULL:
             raise
-        where = fault.filename or "a file"
+        # A copy names its source first; a write names nothing.
+        where = fault.filename2 or fault.filename or f"a file below {Path.cwd()} or {tempfile.gettempdir()}"
         raise DataError(
             f"{where} can't be written: {fault.strerror}; free space and give the same command again"
         ) from fault
