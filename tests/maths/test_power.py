@@ -60,15 +60,3 @@ def test_coverage_roughly(blocks, sd_draw, shared):
     assert found.width > 1.7  # an interval at 95% can't be much narrower than 1.96 true s.e.
     if blocks == 10:
         assert found.width < 3.2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("blocks", "sd_draw", "shared"), SETTINGS)
-def test_coverage(blocks, sd_draw, shared):
-    """The bounds of SPEC 1, "Intervals and tests", as they stand there."""
-    found = simulate_coverage(blocks, sd_draw, shared, 20_000, seed=0)
-    print(found)
-    assert found.at_95 >= 0.94
-    assert found.at_999 >= 0.995
-    if blocks == 10:
-        assert found.width <= 3
