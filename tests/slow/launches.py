@@ -1,6 +1,7 @@
 """Launches of the command line in processes of their own, and what they leave behind, for tests."""
 
 import contextlib
+import csv
 import json
 import os
 import signal
@@ -85,6 +86,23 @@ def complete(folder, arguments, **options):
     return ended
 
 
+def draws(folder):
+    """Return how many draws are finished, in all runs."""
+    return len(list(folder.glob("outputs/personalization/*/*/parts/draw-*.npz")))
+
+
+def claimed_by(folder, process):
+    """Return whether some run is claimed by this process (a claim's lock and its drafts have longer names)."""
+    files = [file for file in folder.glob("outputs/.claims/*") if len(file.name) == 32]
+    return any(json.loads(file.read_text()).get("pid") == process.pid for file in files)
+
+
+def wait_for(begun, reached):
+    """Wait until `reached()`, or until the launch has ended."""
+    while begun.process.poll() is None and not reached():
+        time.sleep(0.005)
+
+
 def tables(folder):
     """Return {identity: (results, users)} of all finished runs below `folder`."""
     found = {}
@@ -104,6 +122,18 @@ def assert_equal_tables(found, expected):
             assert one.schema == other.schema
             for name in other.column_names:
                 assert repr(one[name].to_pylist()) == repr(other[name].to_pylist()), (identity, name)
+
+
+def figures(folder):
+    """Return what the `metrics.csv` of all runs say; a draw that was begun again says the same again."""
+    found = {}
+    for file in folder.glob("outputs/personalization/*/*/metrics.csv"):
+        with file.open(newline="") as handle:
+            head, *lines = csv.reader(handle)
+        assert head == ["step", "name", "value"]
+        for step, name, value in lines:
+            assert found.setdefault((file.parent.name[-8:], step, name), float(value)) == float(value)
+    return found
 
 
 def store_rows(folder, name="outputs/store.sqlite"):
