@@ -130,7 +130,10 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _is_store(connection: sqlite3.Connection, path: Path) -> bool:
-    """Return True for a store of this version, False for an empty file; refuse anything else without touching it."""
+    """Return True for a store of this version; refuse anything else without touching it.
+
+    False for a file without tables: a new one, or one whose maker was killed or found the disk full half-way.
+    """
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if not tables:
         return False

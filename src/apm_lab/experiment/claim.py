@@ -70,6 +70,8 @@ def claim_run(claims: Path, identity: str, new_folder: Path) -> Claim:
 
     The claim is a file created exclusively, with its owner; one whose owner is dead (same host) or silent for 90 s
     (another host) is taken over. Looking and taking happen under one lock file, so two takers can't both succeed.
+    A run killed between its manifest and `finish` counts as interrupted: its draws are read back, its results are
+    written anew.
     DataError where the folder can't be written.
     """
     with _named_faults(claims.parent):

@@ -30,13 +30,16 @@ def new_folder(outputs: Path, study: str, identity: str, now: datetime) -> Path:
 
 @contextmanager
 def full_disk_named() -> Iterator[None]:
-    """Turn a full disk, whoever was writing, into a DataError; every other fault passes."""
+    """Turn a full disk, whoever was writing, into a DataError; every other fault passes.
+
+    A trainer's state is written to the temporary folder and copied from there: either may be full.
+    """
     try:
         yield
     except OSError as fault:
         if fault.errno not in _FULL:
             raise
-        # A copy names its source first; a write names nothing.
+        # A copy names its source first; a write to an open file names nothing.
         where = fault.filename2 or fault.filename or f"a file below {Path.cwd()} or {tempfile.gettempdir()}"
         raise DataError(
             f"{where} can't be written: {fault.strerror}; free space and give the same command again"
