@@ -62,12 +62,6 @@ class Launch:
         self.process.wait()
         return alive
 
-    def kill_after(self, seconds):
-        """Kill it that long after its start, or when it has ended before; return whether it was still alive."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(max(0.0, seconds - self.seconds()))
-        return self.kill()
-
 
 def environment():
     return {**os.environ, "OMP_NUM_THREADS": "1", "WANDB_MODE": "offline"}

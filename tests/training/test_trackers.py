@@ -1,6 +1,7 @@
 import json
 import logging
 import math
+import resource
 import struct
 import subprocess
 import sys
@@ -120,6 +121,33 @@ def test_a_failing_tracker_is_dropped_with_one_warning(tmp_path, caplog):
     assert [record.getMessage() for record in caplog.records] == ["Broken stopped: OSError: disk full"]
     assert broken.calls == 1
     assert (tmp_path / "metrics.csv").read_text().count("\n") == 3
+
+
+@pytest.mark.parametrize("call", ["log", "table", "summary"])
+def test_a_full_disk_under_the_csv_is_raised_by_name(tmp_path, call):
+    limit, trackers = resource.getrlimit(resource.RLIMIT_FSIZE), Trackers([CsvTracker(tmp_path)])
+    trackers.log({"a": 1.0}, step=0)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, limit[1]))
+    many = {f"figure{number}": 1.0 for number in range(9)}
+    try:
+        with pytest.raises(OSError, match="File too large") as raised:
+            {
+                "log": lambda: trackers.log(many, step=1),
+                "table": lambda: trackers.table("arms", list(many), [list(many.values())]),
+                "summary": lambda: trackers.summary(many),
+            }[call]()
+        trackers.finish(1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert raised.value.filename.endswith({"log": "metrics.csv", "table": "arms.csv", "summary": "summary.json"}[call])
+
+
+def test_the_csv_goes_on_after_the_last_whole_line(tmp_path):
+    (tmp_path / "metrics.csv").write_text("step,name,value\n0,a,1.0\n1,b,2")
+    tracker = CsvTracker(tmp_path)
+    tracker.log({"b": 2.5}, step=1)
+    tracker.finish()
+    assert (tmp_path / "metrics.csv").read_text().split() == ["step,name,value", "0,a,1.0", "1,b,2.5"]
 
 
 def test_wandb_offline_run_holds_what_was_logged(tmp_path, without_account, capfd):

@@ -120,7 +120,7 @@ def _compute(
 
 def _trackers(config: Mapping[str, Any], identity: str, method: str, folder: Path, console: Console) -> Trackers:
     trackers: list[Any] = [CsvTracker(folder)]
-    if config["logger"]["_target_"] != "apm_lab.training.trackers.CsvTracker":
+    if config["logger"]["_target_"] != "apm_lab.training.csv_tracker.CsvTracker":
         tracker = make(
             config["logger"],
             tuple(config["plugins"]),

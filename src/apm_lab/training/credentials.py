@@ -14,7 +14,7 @@ __all__ = ["key_configured", "secret_values", "without_key", "without_secret_ove
 _SECRET = re.compile(
     r"(api|access|private|secret)_?key|password|passwd|secret|credential|authorization|(^|_)token$", re.IGNORECASE
 )
-_PAIR = re.compile(r"(?P<name>\w+)(?P<between>=|: )(?P<value>[^\s'\"]+)")
+_PAIR = re.compile(r"(?P<name>\w+)(?P<between>=|: )(?P<value>[^\s'\",]+)")
 
 
 def without_secrets(config: Mapping[str, object]) -> dict[str, object]:

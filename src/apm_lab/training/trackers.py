@@ -1,19 +1,21 @@
-"""Where a run's figures go beside its own files: a CSV always, W&B on top; none of them can stop a run."""
+"""Where a run's figures go beside its own files: a CSV always, W&B on top.
+
+None of them can stop a run, but for a full disk under the CSV.
+"""
 
 from __future__ import annotations
 
-import csv
-import json
+import errno
 import logging
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from apm_lab.errors import ConfigError, did_you_mean
 from apm_lab.training.credentials import key_configured, without_key, without_secrets
+from apm_lab.training.csv_tracker import Cell, CsvTracker
 
 if TYPE_CHECKING:
     from wandb import Run
@@ -24,8 +26,6 @@ __all__ = ["Cell", "CsvTracker", "Tracker", "Trackers", "WandbTracker"]
 
 _LOGGER = logging.getLogger(__name__)
 _MODES = ("auto", "online", "offline", "disabled")
-
-Cell = str | int | float | bool | None
 
 
 class Tracker(Protocol):
@@ -48,55 +48,11 @@ class Tracker(Protocol):
         ...
 
 
-class CsvTracker:
-    """Writes `metrics.csv` (long: step, name, value), `tables/<name>.csv` and `summary.json` into `folder`.
-
-    Every call is on disk when it returns. A run that continues appends. Raises OSError when the folder can't be
-    written (`Trackers` turns that into a warning).
-    """
-
-    def __init__(self, folder: str | Path) -> None:
-        self._folder = Path(folder)
-        self._file: IO[str] | None = None
-        self._summary: dict[str, Cell] = {}
-
-    def log(self, metrics: dict[str, float], step: int | None = None) -> None:
-        """Append one line per figure, an empty step where there is none."""
-        if self._file is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._file = (self._folder / "metrics.csv").open("a", newline="", encoding="utf-8")
-            if self._file.tell() == 0:
-                csv.writer(self._file).writerow(("step", "name", "value"))
-        writer = csv.writer(self._file)
-        writer.writerows(("" if step is None else step, name, repr(float(value))) for name, value in metrics.items())
-        self._file.flush()
-
-    def table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        """Write `tables/<name>.csv`, whole or not at all."""
-        path = self._folder / "tables" / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name)}.csv"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        with partial.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([columns, *rows])
-        partial.replace(path)
-
-    def summary(self, figures: dict[str, Cell]) -> None:
-        """Rewrite `summary.json` with these figures added."""
-        self._summary.update(figures)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        partial = self._folder / "summary.json.partial"
-        partial.write_text(json.dumps(self._summary, indent=1, sort_keys=True), encoding="utf-8")
-        partial.replace(self._folder / "summary.json")
-
-    def finish(self, exit_code: int = 0) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
 class Trackers:
-    """Passes everything to each of `trackers`; one that fails is dropped with a single warning line."""
+    """Passes everything to each of `trackers`; one that fails is dropped with a single warning line.
+
+    A full disk is raised: a run whose figures are cut off must not count as done.
+    """
 
     def __init__(self, trackers: Sequence[Tracker]) -> None:
         self._alive = list(trackers)
@@ -122,6 +78,8 @@ class Trackers:
             try:
                 call(tracker)
             except Exception as error:  # a mirror of the figures must never cost the run
+                if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                    raise
                 self._alive.remove(tracker)
                 _LOGGER.warning("%s stopped: %s: %s", type(tracker).__name__, type(error).__name__, error)
 
