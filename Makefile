@@ -9,7 +9,7 @@ demo: setup
 	$(RUN) -m apm_lab
 
 test: setup check
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n 2
 
 test-slow: setup
 	$(RUN) -m pytest -m slow

@@ -142,7 +142,9 @@ def test_a_file_that_can_not_be_opened(tmp_path):
         read_prompts(written(tmp_path, []))
 
 
-@pytest.mark.parametrize("content", [FINE, b"\x1f\x8b", b"\x1f\x8b\x08\xff" + bytes(40), gzip.compress(FINE) + b"more"])
+@pytest.mark.parametrize(
+    "content", [FINE, b"\x1f\x8b", b"\x1f\x8b\x08\xff" + bytes(40), gzip.compress(FINE, mtime=0) + b"more"]
+)
 def test_what_is_no_gzip_file_is_named(tmp_path, content):
     path = tmp_path / "p.jsonl.gz"
     path.write_bytes(content)
@@ -151,7 +153,7 @@ def test_what_is_no_gzip_file_is_named(tmp_path, content):
 
 
 def test_a_gzip_cut_at_any_byte_is_named(tmp_path):
-    whole = gzip.compress(b'{"text": "What is this?"}\n{"text": "And that?"}\n')
+    whole = gzip.compress(b'{"text": "What is this?"}\n{"text": "And that?"}\n', mtime=0)
     path = tmp_path / "p.jsonl.gz"
     for length in range(len(whole)):
         path.write_bytes(whole[:length])

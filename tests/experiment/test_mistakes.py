@@ -144,7 +144,7 @@ def test_all_contradictions_stand_in_one_message(capfd):
     [
         (
             "cut.jsonl.gz",
-            gzip.compress(b'{"text": "What is this?"}\n' * 50)[:-20],
+            gzip.compress(b'{"text": "What is this?"}\n' * 50, mtime=0)[:-20],
             r"cut\.jsonl\.gz is no complete gzip",
         ),
         ("not.jsonl.gz", b"hello", r"not\.jsonl\.gz is no complete gzip file"),
