@@ -33,6 +33,7 @@ from apm_lab.language.simulated.rewriter import SimulatedRewriter
 from apm_lab.training.encoder_base import EncoderBase, SmallModernBert
 from apm_lab.training.history_datamodule import HistoryDataModule, Split, pad
 from apm_lab.training.isolation import isolated
+from apm_lab.training.modernbert_pass import computes_no_padding
 from apm_lab.training.router_module import RouterModule, linear_warmup_decay, mean_pool
 from apm_lab.training.router_trainer import train_router
 from apm_lab.training.targets import single_prompts
@@ -78,7 +79,7 @@ class Task:
 def histories(users: int, seed: int) -> tuple[list[tuple[str, ...]], np.ndarray]:
     """Return two rewritten prompts for each user, and the users' hidden class of 2N."""
     pool = Pool.chosen(SIZE, None, None, "system")
-    pools = split_prompts(read_prompts()[0], 2, 0)
+    pools = split_prompts(read_prompts(), 2, 0)
     people = make_users("train", users, attributes=SIZE, active=1, turns=2, balance=True, pools=pools, seed=seed)
     rewriter, texts = SimulatedRewriter(), []
     for number, attributes, neutral in zip(people.numbers, people.attributes, people.neutral, strict=True):
@@ -158,7 +159,11 @@ def train_ours(task: Task, threads: int) -> tuple[nn.Module, nn.Linear, float, f
         )
         module.head.load_state_dict(task.head.state_dict())
         data = HistoryDataModule(
-            Split(task.tokens, task.labels), batch_size=BATCH, pad_id=task.base.tokenizer.pad_id, seed=task.seed
+            Split(task.tokens, task.labels),
+            batch_size=BATCH,
+            pad_id=task.base.tokenizer.pad_id,
+            seed=task.seed,
+            padding_is_free=computes_no_padding(task.base.encoder, 512, "cpu"),
         )
         ready = time.perf_counter()
         train_router(

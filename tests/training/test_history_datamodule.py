@@ -52,6 +52,7 @@ def test_batches_hold_similar_lengths():
     random_order = np.random.default_rng(0).permutation(101)
     assert padding(np.array_split(random_order, 13)) > 0.4
     assert padding(epoch_of(LengthBucketSampler(LENGTHS, 8, seed=1), 0)) < 0.2
+    assert 0.2 < padding(epoch_of(LengthBucketSampler(LENGTHS, 8, seed=1, batches_per_bucket=2), 0)) < 0.35
     assert padding(LengthBucketSampler(LENGTHS, 8, seed=1, shuffle=False)) < 0.1
 
 

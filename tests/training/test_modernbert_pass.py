@@ -2,7 +2,8 @@ import pytest
 import torch
 from transformers import ModernBertConfig, ModernBertModel
 
-from apm_lab.training.modernbert_pass import hidden_states, takes_short_way
+from apm_lab.training.modernbert_pass import computes_no_padding, pooled_states, takes_short_way
+from apm_lab.training.router_module import mean_pool
 
 KINDS = ["full_attention", "sliding_attention", "sliding_attention"]
 
@@ -34,19 +35,20 @@ def batch(lengths):
 
 
 def both(model, ids, mask):
-    """Hidden states of the tokens that count and all gradients, transformers' way and ours."""
+    """Pooled states and all gradients, transformers' way and ours."""
     found = []
-    weights = torch.randn(*ids.shape, 32, generator=torch.Generator().manual_seed(2))
-    for way in (lambda: model(input_ids=ids, attention_mask=mask).last_hidden_state, None):
-        states = (hidden_states(model, ids, mask) if way is None else way())[mask.bool()]
+    weights = torch.randn(len(ids), 32, generator=torch.Generator().manual_seed(2))
+    for way in (lambda: mean_pool(model(input_ids=ids, attention_mask=mask).last_hidden_state, mask), None):
+        states = pooled_states(model, ids, mask) if way is None else way()
         model.zero_grad()
-        (states * weights[mask.bool()]).sum().backward()
+        (states * weights).sum().backward()
         found.append((states.detach(), [parameter.grad.clone() for parameter in model.parameters()]))
     return found
 
 
 # Wider than the window of 4 to each side, narrower, and without padding: four kinds of masks.
-@pytest.mark.parametrize("lengths", [[20, 3, 17, 9], [4, 2], [4, 4], [20, 20]])
+# Up to four texts make a group; more make several.
+@pytest.mark.parametrize("lengths", [[20, 3, 17, 9], [4, 2], [4, 4], [20, 20], [9, 1, 30, 2, 2, 30, 17, 9, 4], [5] * 6])
 @pytest.mark.parametrize("training", [False, True])
 def test_states_and_gradients_are_those_of_transformers(lengths, training):
     model = modernbert(embedding_dropout=0.0).train(training)
@@ -59,6 +61,17 @@ def test_states_and_gradients_are_those_of_transformers(lengths, training):
         assert torch.allclose(mine, other, atol=1e-4 * max(1.0, other.abs().max().item()))
 
 
+def test_hidden_tokens_in_the_middle_of_a_text_count_as_they_do_in_transformers():
+    model = modernbert().eval()
+    ids, mask = batch([20, 12, 7])
+    mask[0, [3, 4, 11]] = 0
+    mask[1, -1] = 0
+    (expected, theirs), (found, ours) = both(model, ids, mask)
+    assert torch.allclose(found, expected, atol=1e-5)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert torch.allclose(mine, other, atol=1e-4 * max(1.0, other.abs().max().item()))
+
+
 def test_dropout_keeps_the_mean_and_hits_its_share():
     model = modernbert(embedding_dropout=0.25, num_hidden_layers=1)
     dropped = []
@@ -66,8 +79,8 @@ def test_dropout_keeps_the_mean_and_hits_its_share():
     ids, mask = batch([60] * 32)
     torch.manual_seed(0)
     with torch.inference_mode():
-        hidden_states(model.train(), ids, mask)
-        hidden_states(model.eval(), ids, mask)
+        pooled_states(model.train(), ids, mask)
+        pooled_states(model.eval(), ids, mask)
     hit, whole = dropped
     assert (hit == 0).float().mean().item() == pytest.approx(0.25, abs=0.01)
     assert torch.allclose(hit[hit != 0], whole[hit != 0] / 0.75)
@@ -77,18 +90,25 @@ def test_a_text_whose_tokens_are_all_hidden_gives_no_nan():
     model = modernbert().train()
     ids, mask = batch([6, 5])
     mask[1] = 0
-    states = hidden_states(model, ids, mask)
-    (states * mask.unsqueeze(-1)).sum().backward()
+    states = pooled_states(model, ids, mask)
+    states.sum().backward()
     assert states.isfinite().all()
+    assert (states[1] == 0).all()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
 def test_the_short_way_is_left_where_it_would_not_hold():
     ids, _ = batch([5, 5])
     assert not takes_short_way(torch.nn.Embedding(5, 5), ids)
-    assert not takes_short_way(modernbert(), ids.repeat(1, 30))
+    assert not takes_short_way(modernbert(), ids.repeat(1, 103))
     assert not takes_short_way(modernbert().double(), ids)
     assert not takes_short_way(modernbert(attention_dropout=0.1).train(), ids)
     assert takes_short_way(modernbert(attention_dropout=0.1).eval(), ids)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert not takes_short_way(modernbert(), ids)
+
+
+def test_padding_costs_something_on_a_gpu_and_for_longer_texts():
+    assert computes_no_padding(modernbert(), 512, "cpu")
+    assert not computes_no_padding(modernbert(), 513, "cpu")
+    assert not computes_no_padding(modernbert(), 512, "gpu")

@@ -249,6 +249,7 @@ class EncoderRouter:
         seed: int,
     ) -> HistoryDataModule:
         from apm_lab.training.history_datamodule import HistoryDataModule, Split
+        from apm_lab.training.modernbert_pass import computes_no_padding
 
         split = self._settings["split_prompts"]
         if split or (split is None and self._settings["pretrained"] is None):
@@ -265,6 +266,7 @@ class EncoderRouter:
             pad_id=base.tokenizer.pad_id,
             seed=seed,
             objective=objective,
+            padding_is_free=computes_no_padding(base.encoder, base.max_tokens, self._trainer.accelerator),
         )
 
     def _encode(

@@ -21,8 +21,11 @@ __all__ = ["HistoryDataModule", "HistoryDataset", "LengthBucketSampler", "Split"
 
 Batch = dict[str, Tensor]
 
-_BATCHES_PER_BUCKET = 32
-"""Batches cut from one sorted bucket: more pads less, fewer mixes lengths better."""
+_BATCHES_PER_BUCKET, _WHERE_PADDING_IS_FREE = 16, 2
+"""Batches cut from one sorted bucket: more pads less, fewer mixes lengths better.
+
+Batches of like length cost 2 to 3% of training loss (docs/router.md); `modernbert_pass` computes no padding.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class LengthBucketSampler(Sampler[list[int]]):
         rank: int = 0,
         world: int = 1,
         shuffle: bool = True,
+        batches_per_bucket: int = _BATCHES_PER_BUCKET,
     ) -> None:
         super().__init__()
         if batch_size < 1:
@@ -67,6 +71,7 @@ class LengthBucketSampler(Sampler[list[int]]):
             raise ConfigError(f"{len(lengths)} histories can't be shared by {world} processes; use fewer devices")
         self._lengths = np.asarray(lengths, dtype=np.int64)
         self._seed, self._rank, self._world, self._shuffle = seed, rank, world, shuffle
+        self._batches_per_bucket = batches_per_bucket
         self._batches = math.ceil(math.ceil(len(lengths) / batch_size) / world) * world
         self._epoch = 0
 
@@ -95,7 +100,7 @@ class LengthBucketSampler(Sampler[list[int]]):
         rng = stream(self._seed, "batches", self._epoch)
         order = rng.permutation(len(self._lengths))
         # Buckets are drawn at random and sorted inside, so a sample meets other neighbours every epoch.
-        buckets = math.ceil(self._batches / _BATCHES_PER_BUCKET)
+        buckets = math.ceil(self._batches / self._batches_per_bucket)
         share = self._cut(np.arange(self._batches), buckets)
         starts = self._cut(order, self._batches)
         batches: list[NDArray[np.int64]] = []
@@ -154,7 +159,8 @@ class _Collate:
 class HistoryDataModule(LightningDataModule):
     """Loaders of a training and, where given, a validation split; nothing is dropped.
 
-    `objective` decides the targets' type: labels become int64, ratings float32.
+    `objective` decides the targets' type: labels become int64, ratings float32. `padding_is_free`: the model computes
+    none, so lengths may be mixed more.
     """
 
     def __init__(
@@ -166,8 +172,10 @@ class HistoryDataModule(LightningDataModule):
         pad_id: int,
         seed: int,
         objective: Literal["classification", "regression"] = "classification",
+        padding_is_free: bool = False,
     ) -> None:
         super().__init__()
+        self._batches_per_bucket = _WHERE_PADDING_IS_FREE if padding_is_free else _BATCHES_PER_BUCKET
         self._training, self._validation = training, validation
         self._batch_size, self._pad_id, self._seed = batch_size, pad_id, seed
         self._dtype = torch.long if objective == "classification" else torch.float32
@@ -193,6 +201,7 @@ class HistoryDataModule(LightningDataModule):
             rank=rank,
             world=world,
             shuffle=shuffle,
+            batches_per_bucket=self._batches_per_bucket,
         )
         return DataLoader(
             HistoryDataset(split.tokens, torch.as_tensor(split.targets).to(self._dtype)),

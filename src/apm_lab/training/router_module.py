@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from apm_lab.training.modernbert_pass import hidden_states, takes_short_way
+from apm_lab.training.modernbert_pass import pooled_states, takes_short_way
 
 __all__ = ["RouterModule", "linear_warmup_decay", "mean_pool", "standardisation"]
 
@@ -98,10 +98,10 @@ class RouterModule(LightningModule):
             mask = mask * (torch.rand(mask.shape, device=mask.device) >= self._token_dropout)
         ids = batch["input_ids"]
         if takes_short_way(self.encoder, ids):
-            hidden = hidden_states(self.encoder, ids, mask)
+            pooled = pooled_states(self.encoder, ids, mask)
         else:
-            hidden = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
-        outputs: Tensor = self.head(mean_pool(hidden, mask))
+            pooled = mean_pool(self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
+        outputs: Tensor = self.head(pooled)
         return outputs
 
     def scores(self, batch: Batch) -> Tensor:
