@@ -83,6 +83,8 @@ def run(row: Row, common: list[str], folder: Path) -> Figures:
     for found in pq.read_table(folder / place[1] / "results.parquet").to_pylist():
         if found["draw"] is None:
             figures.setdefault(found["method"], {})[found["metric"]] = (found["value"], found["sd"])
+    if "router=ngrams" in common:  # then it is no baseline beside another router but the method itself
+        figures["routing[ngrams]"] = figures.pop("routing")
     return figures
 
 
@@ -113,10 +115,10 @@ def orderings(found: dict[str, Figures]) -> Iterator[tuple[str, bool]]:
         return found[row][arm]["delta"][0]
 
     for row in ("Qwen k=1", "Qwen k=2", "Llama k=1", "Llama k=2", "Gaussian k=1", "Gaussian k=2"):
-        for arm in ("routing", "routing[ngrams]"):
+        for arm in _routers(found):
             order = delta(row, "routing_oracle") > delta(row, arm) > delta(row, "nonpersonalized")
             yield f"{row}: oracle > {arm} > twin", order
-    for arm in ("routing", "routing[ngrams]"):
+    for arm in _routers(found):
         yield from _ladders(arm, lambda row, arm=arm: delta(row, arm), lambda row: delta(row, "routing_oracle"))
     for model in ("Qwen", "Llama"):
         ratio = delta(f"{model} k=2", "routing_oracle") / delta(f"{model} k=1", "routing_oracle")
@@ -126,6 +128,10 @@ def orderings(found: dict[str, Figures]) -> Iterator[tuple[str, bool]]:
         )
     rows = ("N=2", "N=4", "N=6", "N=8", "Qwen k=1")
     yield "the oracle falls with N", _falls([delta(row, "routing_oracle") for row in rows])
+
+
+def _routers(found: dict[str, Figures]) -> list[str]:
+    return [arm for arm in ("routing", "routing[ngrams]") if arm in found[MAIN.name]]
 
 
 def _ladders(arm: str, delta: Callable[[str], float], oracle: Callable[[str], float]) -> Iterator[tuple[str, bool]]:
@@ -153,10 +159,12 @@ def main() -> None:
     parser.add_argument("--prompts", type=Path, help="JSON-lines file of prompts (default: the packaged ones)")
     parser.add_argument("--folder", type=Path, default=Path("outputs/paper_shapes"), help="where the runs are kept")
     parser.add_argument("--draws", type=int, default=10, help="mapping draws (the paper's 10)")
+    parser.add_argument("--router", default="modernbert_small", help="ngrams: the n-gram baseline alone, in minutes")
     parser.add_argument("--jobs", type=int, default=1, help="how many runs at once, after the first")
     parser.add_argument("--quick", action="store_true", help="smoke size")
     given = parser.parse_args()
     common = [*SIZES["quick" if given.quick else "paper"], "logger=csv", "callbacks.checkpoints=false"]
+    common.append(f"router={given.router}")
     if given.prompts is not None:
         common.append(f"dataset.path={given.prompts.resolve()}")
     if given.quick:
