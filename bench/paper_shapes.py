@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -180,7 +180,7 @@ def main() -> None:
         # The first run makes most of the world; those at its side would make it a second time.
         first = timed(rows[0], common, given.folder)
         for row, (figures, seconds) in zip(
-            rows, [first, *pool.map(lambda row: timed(row, common, given.folder), rows[1:])], strict=True
+            rows, chain([first], pool.map(lambda row: timed(row, common, given.folder), rows[1:])), strict=True
         ):
             found[row.name] = figures
             cells = " ".join(cell(figures, arm) for arm in ARMS)
