@@ -20,7 +20,8 @@ from launches import Launch, assert_equal_tables, complete, figures, store_rows,
 pytestmark = pytest.mark.slow
 
 NGRAMS = ["+scale=smoke", "router=ngrams", "logger=csv"]
-ENCODER = ["+scale=smoke", "logger=csv", "trainer.checkpoint_folder=checkpoints"]
+ENCODER = ["+scale=smoke", "logger=csv"]
+STATE = [*ENCODER, "callbacks.checkpoints=false", "trainer.checkpoint_folder=checkpoints"]
 
 
 def assert_one_message(err):
@@ -55,12 +56,13 @@ def with_store_only(folder, arguments):
         ([*NGRAMS, "method=nonpersonalized", "users.test=10", "mapping.draws=400"], True, 33, "results.parquet"),
         ([*NGRAMS, "method=nonpersonalized", "users.test=100", "mapping.draws=80"], True, 33, "users.parquet"),
         (
-            ["+scale=smoke", "logger=csv", "users.train=16", "users.validation=4", "trainer.max_epochs=80"],
+            [*ENCODER, "callbacks.checkpoints=false", "users.train=16", "users.validation=4", "trainer.max_epochs=80"],
             True,
             33,
             "metrics.csv",
         ),
-        (ENCODER, True, 100, "a file below"),  # the encoder's state, which Lightning writes to the temporary folder
+        (ENCODER, True, 100, "checkpoints/draw-0000/routing/router.safetensors"),
+        (STATE, True, 100, "a file below"),  # the encoder's state, which Lightning writes to the temporary folder
     ],
     ids=[
         "store-made",
@@ -72,6 +74,7 @@ def with_store_only(folder, arguments):
         "users",
         "metrics",
         "checkpoint",
+        "state",
     ],
 )
 def test_a_file_that_may_not_grow(tmp_path, arguments, stored, most_kib, named):

@@ -19,3 +19,19 @@ def test_what_was_logged_arrives_also_when_a_method_fails():
         log("last", {})
         raise RuntimeError
     assert seen == ["last"]
+
+
+def test_what_the_other_side_raises_is_raised_at_the_end_and_ends_the_passing_on():
+    seen = []
+
+    def send(name, figures):
+        seen.append(name)
+        raise OSError("full")
+
+    with pytest.raises(OSError, match="full"), queued(send) as log:
+        log("first", {})
+        log("second", {})
+    assert seen == ["first"]
+    with pytest.raises(RuntimeError, match="of the method"), queued(send) as log:
+        log("first", {})
+        raise RuntimeError("of the method")

@@ -51,7 +51,8 @@ class ArmSummary:
         """Return the paper's figure: mean and s.d. (ddof 1) over draws of one of METRICS."""
         values = np.array([getattr(draw, metric) for draw in self.draws], dtype=np.float64)
         if not np.isfinite(values).all():  # W/L without a loss is inf, without a decided user nan: shown as such
-            return float(values.mean()), math.nan
+            with np.errstate(invalid="ignore"):  # inf and -inf have no mean
+                return float(values.mean()), math.nan
         return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else math.nan
 
     @property

@@ -18,9 +18,11 @@ def queued(send: Log) -> Iterator[Log]:
     """Yield a log that another thread passes on to `send`, all of it before this ends.
 
     What a method holds then leads to a queue and no further: a tracker knows the configuration, which no method may.
+    What `send` raises is raised at the end, where nothing else is; it is called no more after that.
     """
     queue: SimpleQueue[tuple[str, dict[str, float]] | None] = SimpleQueue()
-    thread = Thread(target=_pass_on, args=(queue, send), daemon=True)
+    faults: list[Exception] = []
+    thread = Thread(target=_pass_on, args=(queue, send, faults), daemon=True)
     thread.start()
     put = queue.put
 
@@ -32,8 +34,14 @@ def queued(send: Log) -> Iterator[Log]:
     finally:
         queue.put(None)
         thread.join()
+    if faults:
+        raise faults[0]
 
 
-def _pass_on(queue: SimpleQueue[tuple[str, dict[str, float]] | None], send: Log) -> None:
+def _pass_on(queue: SimpleQueue[tuple[str, dict[str, float]] | None], send: Log, faults: list[Exception]) -> None:
     while (entry := queue.get()) is not None:
-        send(*entry)
+        if not faults:
+            try:
+                send(*entry)
+            except Exception as fault:  # for the thread that waits at the end
+                faults.append(fault)
