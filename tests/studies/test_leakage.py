@@ -68,9 +68,9 @@ def test_the_log_of_a_run_leads_to_no_tracker_and_a_plain_closure_does(tmp_path)
         def log(self, name, figures):
             pass
 
-    for wrap, clean in ((queued, True), (contextlib.nullcontext, False)):
+    for wrap, clean in ((queued, True), (lambda log: contextlib.nullcontext((log, None)), False)):
         study = small_study(tmp_path, train=12, test=6, validation=0)
-        with wrap(Tracker(study).log) as log:
+        with wrap(Tracker(study).log) as (log, _):
             study.log = log
             evaluation = build_evaluation(study)
             found = leaks(evaluation, "routing", Routing(NgramRouter()))

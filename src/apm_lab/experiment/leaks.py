@@ -30,7 +30,10 @@ def prove_clean(job: Job, console: Console) -> None:
     counts = {role: CallCounts() for role in ROLES}
     store = Store(config["store"]["path"])
     try:
-        with queued(_to_nobody) as log, StageProgress(console if console.is_terminal else None, counts) as progress:
+        with (
+            queued(_to_nobody) as (log, _),
+            StageProgress(console if console.is_terminal else None, counts) as progress,
+        ):
             study = build_personalization(
                 config,
                 job.method,

@@ -93,11 +93,11 @@ def _compute(
     code = 1
     try:
         progress = StageProgress(console if console.is_terminal else None, counts)
-        with queued(send) as log, progress:
+        with queued(send) as (log, settle), progress:
             study = build_personalization(
                 config, job.method, baseline, data, store, counts, log, folder.checkpoint_folder
             )
-            draws = study.run(progress, DrawParts(folder))
+            draws = study.run(progress, DrawParts(folder, settle))
         summary = summarise(draws, config["seed"])
         _write_results(folder, draws, summary, config["seed"])
         figures = _headline(summary)

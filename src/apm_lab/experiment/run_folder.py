@@ -91,8 +91,9 @@ class RunFolder:
 class DrawParts:
     """Finished mapping draws of a run, one file each, from which an interrupted run continues."""
 
-    def __init__(self, folder: RunFolder) -> None:
-        self._folder = folder
+    def __init__(self, folder: RunFolder, settle: Callable[[], None] = lambda: None) -> None:
+        """`settle` is called before a draw counts as finished: what was logged of it must have arrived."""
+        self._folder, self._settle = folder, settle
 
     def load(self, draw: int) -> dict[str, ArmDraw] | None:
         """Return the arms of a finished draw, or None when it is not there or can't be read."""
@@ -109,6 +110,7 @@ class DrawParts:
 
     def save(self, draw: int, arms: Mapping[str, ArmDraw]) -> None:
         """Keep the arms of a finished draw."""
+        self._settle()
         arrays = {f"{name}/{field}": array for name, arm in arms.items() for field, array in arm.arrays().items()}
 
         def write(draft: Path) -> None:
