@@ -140,8 +140,8 @@ def test_a_disk_that_grows_page_by_page(tmp_path):
     assert ended.code == 0, ended.err
     assert len(said) > 15
     messages = [assert_one_message(err) for err in said]
-    # The small files between these share a page with one of them; a case above has `users.parquet` for itself.
-    for name in ("config.yaml", "metrics.csv", "parts/draw-0001.npz", "results.parquet", "tables/arms.csv"):
+    # Smaller files share a page with one of these or take one that a draft has left.
+    for name in ("config.yaml", "metrics.csv", "parts/draw-0001.npz", "results.parquet"):
         assert any(name in message for message in messages), name
     complete(whole, arguments)
     assert_equal_tables(tables(full), tables(whole))
