@@ -5,6 +5,7 @@ from apm_lab.data.store import Store
 from apm_lab.errors import ConfigError
 from apm_lab.judging import judge as judging
 from apm_lab.judging.judge import Judge
+from apm_lab.language.protocols import Answer, Usage
 from apm_lab.language.recall import CallCounts
 from apm_lab.language.simulated.judge import SimulatedJudge
 
@@ -133,3 +134,51 @@ def test_half_of_a_surrogate_pair_is_judged(judge_of, tmp_path):
     judge = Judge(SimulatedJudge(), Store(tmp_path / "s.sqlite").scores, CallCounts(), ["casual\ud800"])
     with pytest.raises(ConfigError, match="did you mean casual"):
         judge.score(["a"], np.ones((1, 2, 1), dtype=bool))
+
+
+class Streamed:
+    """Rates questions about many texts at once, in reverse; `rate` takes (call, attempt)."""
+
+    identity, engine, sampling = "streamed@1", "remote", "{}"
+
+    def __init__(self, rate):
+        self.rate, self.rounds = rate, []
+
+    def score(self, text, questions, keys):
+        raise AssertionError("questions about many texts are asked at once")
+
+    def stream_scores(self, calls):
+        self.rounds.append(list(calls))
+        for place in reversed(range(len(calls))):
+            yield [Answer(place, self.rate(calls[place], len(self.rounds)), Usage(20, 1))]
+
+
+def streamed_judge(tmp_path, rate, counts):
+    model = Streamed(rate)
+    return Judge(model, Store(tmp_path / "s.sqlite").scores, counts, ("casual", "gentle"), "reflect", 2), model
+
+
+def test_a_streaming_judge_is_asked_for_all_texts_at_once_and_each_rating_reaches_its_question(tmp_path):
+    counts = CallCounts()
+    judge, model = streamed_judge(
+        tmp_path, lambda call, _: len(call.text) + 2.0 * (call.question.principle == "gentle"), counts
+    )
+    scores, known = judge.score(["a", "bb", "a"], np.ones((3, 2, 2), dtype=bool))
+    assert known.all()
+    assert scores[:, 0].tolist() == [[1, 3], [2, 4], [1, 3]]
+    assert [len(asked) for asked in model.rounds] == [4]
+    assert (counts.asked, counts.made, counts.tokens_in, counts.tokens_out) == (6, 4, 80, 4)
+
+
+def test_a_streaming_judge_is_asked_again_with_a_new_seed_only_for_what_has_no_verdict(tmp_path):
+    counts = CallCounts()
+    judge, model = streamed_judge(
+        tmp_path, lambda call, attempt: None if call.text == "bb" and attempt < 3 else 7.0, counts
+    )
+    scores, known = judge.score(["a", "bb"], np.ones((2, 2, 2), dtype=bool))
+    assert known.all() and (scores == 7).all()
+    assert [[call.text for call in asked] for asked in model.rounds] == [["a", "a", "bb", "bb"], ["bb"] * 2, ["bb"] * 2]
+    assert len({call.seed for asked in model.rounds for call in asked}) == 8
+    assert counts.tokens_in == 160
+    judge, _ = streamed_judge(tmp_path, lambda call, _: None, CallCounts())
+    assert not judge.score(["c"], np.ones((1, 2, 2), dtype=bool))[1].any()

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from apm_lab.data.store import Store
 from apm_lab.errors import DataError
-from apm_lab.language.protocols import GenerationCall
+from apm_lab.language.protocols import Answer, GenerationCall, Usage
 from apm_lab.language.recall import CallCounts, StoredTexts
 from apm_lab.records import Message
 
@@ -72,7 +72,7 @@ def test_the_first_writers_text_counts(stored):
 def test_a_model_that_fails_leaves_nothing_behind(stored):
     texts, model, _ = stored
     model.generate = lambda calls: ["one answer too few"] * (len(calls) - 1)
-    with pytest.raises(ValueError, match="zip"):
+    with pytest.raises(DataError, match="answers to 2 calls"):
         texts.generate([call("a"), call("b")])
     assert texts._shelf.count() == 0
 
@@ -135,3 +135,45 @@ CALLS = st.builds(lambda messages, sample: GenerationCall(tuple(messages), sampl
 def test_different_calls_have_different_keys(tmp_path_factory, one, other):
     texts = StoredTexts(Echo(), Store(tmp_path_factory.getbasetemp() / "keys.sqlite").texts, CallCounts())
     assert (texts.key(one) == texts.key(other)) == (one == other)
+
+
+class Streamed(Echo):
+    """Answers in reverse, two at a time, and breaks off after `until` groups."""
+
+    def __init__(self, until=99, leave_out=0):
+        super().__init__()
+        self.until, self.leave_out = until, leave_out
+
+    def stream(self, calls):
+        self.calls += calls
+        answers = [
+            Answer(place, f"{one.messages[-1].content}/{one.sample}", Usage(10, 2)) for place, one in enumerate(calls)
+        ]
+        answers = answers[self.leave_out :][::-1]
+        for group, start in enumerate(range(0, len(answers), 2)):
+            if group == self.until:
+                raise DataError("the line broke")
+            yield answers[start : start + 2]
+
+
+def test_answers_that_come_in_any_order_reach_their_calls_and_their_tokens_are_counted(tmp_path):
+    counts = CallCounts()
+    texts = StoredTexts(Streamed(), Store(tmp_path / "s.sqlite").texts, counts)
+    assert texts.generate([call("a"), call("b"), call("c"), call("a")]) == ["a/0", "b/0", "c/0", "a/0"]
+    assert (counts.asked, counts.made, counts.tokens_in, counts.tokens_out) == (4, 3, 30, 6)
+
+
+def test_what_came_before_the_line_broke_is_not_asked_again(tmp_path):
+    shelf, wanted = Store(tmp_path / "s.sqlite").texts, [call(name) for name in "abcde"]
+    with pytest.raises(DataError, match="the line broke"):
+        StoredTexts(Streamed(until=2), shelf, CallCounts()).generate(wanted)
+    model = Streamed()
+    assert StoredTexts(model, shelf, CallCounts()).generate(wanted) == ["a/0", "b/0", "c/0", "d/0", "e/0"]
+    assert [one.messages[0].content for one in model.calls] == ["a"]
+
+
+def test_a_call_left_unanswered_is_a_fault_and_the_others_are_kept(tmp_path):
+    shelf = Store(tmp_path / "s.sqlite").texts
+    with pytest.raises(DataError, match="echo@1 gave 2 answers to 3 calls"):
+        StoredTexts(Streamed(leave_out=1), shelf, CallCounts()).generate([call(name) for name in "abc"])
+    assert shelf.count() == 2

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from hashlib import blake2b
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apm_lab.data.store import KEY_BYTES, ScoreShelf
-from apm_lab.errors import ConfigError, did_you_mean
+from apm_lab.errors import ConfigError, DataError, did_you_mean
 from apm_lab.judging.rubric import RUBRIC_VERSION, SYSTEM, fenced, question_text
-from apm_lab.language.protocols import Question, ScoreModel
+from apm_lab.language.protocols import Answer, Question, ScoreCall, ScoreModel, StreamsScores
 from apm_lab.language.recall import CallCounts
 from apm_lab.maths.preference import MIDPOINT
 
@@ -97,23 +99,15 @@ class Judge:
         rows, columns = np.nonzero(wanted)
         keys = self._keys(texts, rows, columns, side)
         stored = self._shelf.get(keys)
-        fresh: dict[bytes, object] = {}
-        asked: set[bytes] = set()  # equal texts are asked once, also where there is no verdict
-        start = 0
-        while start < len(keys):  # one text's questions lie together: the model reads each text once
-            end = start + 1
-            while end < len(keys) and rows[end] == rows[start]:
-                end += 1
-            missing = [i for i in range(start, end) if keys[i] not in stored and keys[i] not in asked]
-            if missing:
-                questions = [self._questions[columns[i]][side] for i in missing]
-                fresh.update(self._verdicts(texts[rows[start]], questions, [keys[i] for i in missing]))
-                asked.update(keys[i] for i in missing)
-                self._counts.made += len(missing)
-            start = end
-        if fresh:
-            self._shelf.put(fresh.items())
-            stored.update(self._shelf.get(list(fresh)))
+        # Equal texts are asked once, also where there is no verdict. One text's questions lie together.
+        missing = {
+            key: ScoreCall(texts[row], self._questions[column][side], key)
+            for key, row, column in zip(keys, rows.tolist(), columns.tolist(), strict=True)
+            if key not in stored
+        }
+        if missing:
+            self._collect(missing)
+            stored.update(self._shelf.get(list(missing)))
         self._counts.asked += len(keys)
         known[rows, columns] = [key in stored for key in keys]
         values[rows, columns] = np.array([stored.get(key, 0.0) for key in keys], dtype=np.float32)
@@ -132,24 +126,47 @@ class Judge:
             keys.append(question.digest())
         return keys
 
-    def _verdicts(self, text: str, questions: list[Question], keys: list[bytes]) -> dict[bytes, object]:
-        """Ask the model, and ask again what it gave no verdict on; what stays missing is left out.
+    def _collect(self, missing: dict[bytes, ScoreCall]) -> None:
+        """Ask the model, keep verdicts as they come, and ask again where there is none; what stays missing is left out.
 
         A number off the scale is no verdict.
         """
-        verdicts: dict[bytes, object] = {}
-        seeds = dict(zip(keys, keys, strict=True))
-        open_questions = dict(zip(keys, questions, strict=True))
+        self._counts.made += len(missing)
+        left = dict(missing)
         for _ in range(self._retries + 1):
-            answers = self._model.score(text, list(open_questions.values()), [seeds[key] for key in open_questions])
-            for key, answer in zip(list(open_questions), answers, strict=True):
-                if answer is not None and _LOWEST <= answer <= _HIGHEST:
-                    verdicts[key] = float(answer)
-                    del open_questions[key]
-            if not open_questions:
+            keys = list(left)
+            for group in _streamed(self._model, list(left.values())):
+                verdicts = {
+                    keys[answer.place]: float(answer.value)
+                    for answer in group
+                    if answer.value is not None and _LOWEST <= answer.value <= _HIGHEST
+                }
+                self._shelf.put(verdicts.items())
+                for answer in group:
+                    self._counts.spend(answer.usage)
+                for key in verdicts:
+                    left.pop(key, None)
+            if not left:
                 break
-            seeds = {key: blake2b(seeds[key], digest_size=KEY_BYTES).digest() for key in open_questions}
-        return verdicts
+            left = {
+                key: replace(call, seed=blake2b(call.seed, digest_size=KEY_BYTES).digest())
+                for key, call in left.items()
+            }
+
+
+def _streamed(model: ScoreModel, calls: Sequence[ScoreCall]) -> Iterator[Sequence[Answer[float | None]]]:
+    """Yield the model's ratings; a plain model reads one text at a time and answers all questions about it."""
+    if isinstance(model, StreamsScores):
+        yield from model.stream_scores(calls)
+        return
+    answers: list[Answer[float | None]] = []
+    for text, group in groupby(calls, key=lambda call: call.text):
+        asked = list(group)
+        ratings = model.score(text, [call.question for call in asked], [call.seed for call in asked])
+        if len(ratings) != len(asked):
+            raise DataError(f"{model.identity} gave {len(ratings)} ratings for {len(asked)} questions")
+        answers += [Answer(len(answers) + place, rating) for place, rating in enumerate(ratings)]
+    yield answers
 
 
 def _suffix(question: Question) -> bytes:

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from apm_lab.records import Message
 
-__all__ = ["GenerationCall", "KnowsItsPool", "Question", "ScoreModel", "TextModel"]
+__all__ = [
+    "Answer",
+    "ChoiceCall",
+    "ChoiceModel",
+    "Embedder",
+    "GenerationCall",
+    "KnowsItsPool",
+    "Question",
+    "ScoreCall",
+    "ScoreModel",
+    "StreamsScores",
+    "StreamsTexts",
+    "TextModel",
+    "Usage",
+]
+
+Value = TypeVar("Value", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +44,40 @@ class Question:
 
     principle: str
     direction: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreCall:
+    """One question about one text; `seed` (16 bytes) is for whatever the rating draws at random."""
+
+    text: str
+    question: Question
+    seed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceCall:
+    """A chat and the answers whose log-probabilities are wanted."""
+
+    messages: tuple[Message, ...]
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens read and written for one answer, as the backend counted them."""
+
+    tokens_in: int
+    tokens_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[Value]):
+    """The answer to the call at `place` of the calls given; `usage` is None where the backend counts no tokens."""
+
+    place: int
+    value: Value
+    usage: Usage | None = None
 
 
 class TextModel(Protocol):
@@ -74,6 +127,65 @@ class ScoreModel(Protocol):
 
     def score(self, text: str, questions: Sequence[Question], keys: Sequence[bytes]) -> list[float | None]:
         """Return a rating in [1, 10] per question, or None where there is no verdict; `keys` seed the sampling."""
+        ...
+
+
+@runtime_checkable
+class StreamsTexts(Protocol):
+    """A `TextModel` whose answers come one after another: what has come is kept, whatever happens to the rest."""
+
+    def stream(self, calls: Sequence[GenerationCall]) -> Iterator[Sequence[Answer[str]]]:
+        """Yield the answers in any order, those that came together at once; each group is stored before the next."""
+        ...
+
+
+@runtime_checkable
+class StreamsScores(Protocol):
+    """A `ScoreModel` that takes questions about many texts at once."""
+
+    def stream_scores(self, calls: Sequence[ScoreCall]) -> Iterator[Sequence[Answer[float | None]]]:
+        """Yield ratings in [1, 10], or None where there is no verdict, in any order, as `StreamsTexts` does."""
+        ...
+
+
+@runtime_checkable
+class ChoiceModel(Protocol):
+    """A model that says how probable given answers are."""
+
+    @property
+    def identity(self) -> str:
+        """Model id and revision."""
+        ...
+
+    @property
+    def engine(self) -> str:
+        """`hf`, `vllm` or `remote`."""
+        ...
+
+    def log_probabilities(self, calls: Sequence[ChoiceCall]) -> Iterator[Sequence[Answer[tuple[float, ...]]]]:
+        """Yield per call the natural log-probability of each whole answer as the next turn, in any order.
+
+        Always of the model itself at temperature 1, whatever it samples with; without the token that ends a turn.
+        """
+        ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """An encoder of texts."""
+
+    @property
+    def identity(self) -> str:
+        """Model id and revision."""
+        ...
+
+    @property
+    def engine(self) -> str:
+        """`simulated`, `hf`, `vllm` or `remote`."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one vector per text, (n, H), as the model gives them: not normalised."""
         ...
 
 

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
 from apm_lab.data.store import KEY_BYTES, TextShelf
 from apm_lab.errors import DataError
-from apm_lab.language.protocols import GenerationCall, TextModel
+from apm_lab.language.protocols import Answer, GenerationCall, StreamsTexts, TextModel, Usage
 
 __all__ = ["CallCounts", "StoredTexts"]
 
 
 @dataclass(slots=True)
 class CallCounts:
-    """How many calls were asked for, and how many of them the store did not hold."""
+    """How many calls were asked for, how many of them the store did not hold, and the tokens of those.
+
+    Tokens are None until a backend that counts them has answered.
+    """
 
     asked: int = 0
     made: int = 0
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+
+    def spend(self, usage: Usage | None) -> None:
+        """Count the tokens of one answer, where they are known."""
+        if usage is not None:
+            self.tokens_in = (self.tokens_in or 0) + usage.tokens_in
+            self.tokens_out = (self.tokens_out or 0) + usage.tokens_out
 
 
 class StoredTexts:
@@ -41,24 +52,45 @@ class StoredTexts:
         return digest.digest()
 
     def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
-        """Return one text per call, in order; equal calls are made once.
+        """Return one text per call, in order; equal calls are made once, and each answer is kept when it comes.
 
-        Raises DataError where the model answers with half of a surrogate pair, which is no text that could be kept.
+        Raises DataError where the model answers with half of a surrogate pair, which is no text that could be kept, or
+        leaves calls unanswered.
         """
         keys = [self.key(call) for call in calls]
         texts = self._shelf.get(keys)
         missing = {key: call for key, call in zip(keys, calls, strict=True) if key not in texts}
         self._counts.asked += len(calls)
-        self._counts.made += len(missing)
         if missing:
-            answers = self._model.generate(list(missing.values()))
-            try:
-                self._shelf.put(zip(missing, answers, strict=True))
-            except UnicodeEncodeError as fault:
-                raise DataError(
-                    f"{self._model.identity} answered with half of a surrogate pair ({fault.object[fault.start]!a}), "
-                    "which can't be stored; expected valid Unicode"
-                ) from fault
+            fresh = list(missing)
+            answered = 0
+            for group in _streamed(self._model, list(missing.values())):
+                self._keep(fresh, group)
+                answered += len(group)
+            if answered != len(fresh):
+                raise DataError(f"{self._model.identity} gave {answered} answers to {len(fresh)} calls")
             # Read back: when another job wrote the same key first, its text is the one that counts.
-            texts.update(self._shelf.get(list(missing)))
+            texts.update(self._shelf.get(fresh))
         return [str(texts[key]) for key in keys]
+
+    def _keep(self, keys: Sequence[bytes], group: Sequence[Answer[str]]) -> None:
+        try:
+            self._shelf.put((keys[answer.place], answer.value) for answer in group)
+        except UnicodeEncodeError as fault:
+            raise DataError(
+                f"{self._model.identity} answered with half of a surrogate pair ({fault.object[fault.start]!a}), "
+                "which can't be stored; expected valid Unicode"
+            ) from fault
+        for answer in group:
+            self._counts.made += 1
+            self._counts.spend(answer.usage)
+
+
+def _streamed(model: TextModel, calls: Sequence[GenerationCall]) -> Iterator[Sequence[Answer[str]]]:
+    if isinstance(model, StreamsTexts):
+        yield from model.stream(calls)
+    else:
+        texts = model.generate(calls)
+        if len(texts) != len(calls):  # nothing says which call each is for
+            raise DataError(f"{model.identity} gave {len(texts)} answers to {len(calls)} calls")
+        yield [Answer(place, text) for place, text in enumerate(texts)]
