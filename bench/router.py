@@ -1,8 +1,9 @@
 """Training speed of our router loop against the Hugging Face Trainer, side by side in one run.
 
-    python bench/router.py [--quick]        # needs accelerate, which transformers' Trainer asks for
+    python bench/router.py [--quick] [--prompts prompts.jsonl.gz]    # needs accelerate, which the Trainer asks for
 
-Simulated histories of simulated users, one prompt an example as `router=modernbert_small` trains on them; the same
+Simulated histories of simulated users around the packaged prompts or those of a file, one prompt an example as
+`router=modernbert_small` trains on them; what padding costs depends on how lengths spread, so a row says it. The same
 encoder, first weights, examples, batch size, steps, AdamW (fused, as is the Trainer's default) and schedule for each
 engine; they take turns, once a seed. `ratio`: our samples per second over the Trainer's default, the worst row (wanted:
 at least 2); `grouped`: the same over its length-grouped sampling (wanted: at least 1); `cpu`: the default's processor
@@ -76,10 +77,10 @@ class Task:
         return -(-len(self.tokens) // BATCH) * self.epochs
 
 
-def histories(users: int, seed: int) -> tuple[list[tuple[str, ...]], np.ndarray]:
+def histories(users: int, seed: int, prompts: str | None = None) -> tuple[list[tuple[str, ...]], np.ndarray]:
     """Return two rewritten prompts for each user, and the users' hidden class of 2N."""
     pool = Pool.chosen(SIZE, None, None, "system")
-    pools = split_prompts(read_prompts(), 2, 0)
+    pools = split_prompts(read_prompts(prompts), 2, 0)
     people = make_users("train", users, attributes=SIZE, active=1, turns=2, balance=True, pools=pools, seed=seed)
     rewriter, texts = SimulatedRewriter(), []
     for number, attributes, neutral in zip(people.numbers, people.attributes, people.neutral, strict=True):
@@ -90,9 +91,9 @@ def histories(users: int, seed: int) -> tuple[list[tuple[str, ...]], np.ndarray]
     return texts, (2 * active + (signs < 0)).astype(np.int64)
 
 
-def make_task(row: Row, users: int, epochs: int, seed: int) -> Task:
+def make_task(row: Row, users: int, epochs: int, seed: int, prompts: str | None = None) -> Task:
     """Return the examples and first weights of one seed."""
-    texts, labels = histories(users, seed)
+    texts, labels = histories(users, seed, prompts)
     shape = SmallModernBert(
         layers=row.layers,
         hidden_size=row.hidden,
@@ -257,17 +258,26 @@ def final_loss(task: Task, encoder: nn.Module, head: nn.Linear) -> float:
     return total / len(task.tokens)
 
 
-def measure(row: Row, users: int, epochs: int, seeds: Sequence[int]) -> dict[str, dict[str, float]]:
+def real_share(lengths: np.ndarray, seed: int) -> float:
+    """Return the share of tokens that are no padding where batches are drawn at random."""
+    order = np.random.default_rng(seed).permutation(lengths)[: len(lengths) // BATCH * BATCH].reshape(-1, BATCH)
+    return float(order.sum() / (order.max(axis=1) * BATCH).sum())
+
+
+def measure(
+    row: Row, users: int, epochs: int, seeds: Sequence[int], prompts: str | None
+) -> dict[str, dict[str, float]]:
     """Return per engine the median samples per second, CPU and set-up times, and the mean final loss over seeds."""
     taken: dict[str, dict[str, list[float]]] = {
         name: {"speed": [], "cpu": [], "setup": [], "loss": []} for name in ENGINES
     }
     for seed in seeds:
-        task = make_task(row, users, epochs, seed)
+        task = make_task(row, users, epochs, seed, prompts)
         if seed == seeds[0]:
-            lengths = [len(tokens) for tokens in task.tokens]
+            lengths = np.array([len(tokens) for tokens in task.tokens])
             print(
-                f"{row.name}: {len(lengths)} examples, mean {np.mean(lengths):.1f} and at most {max(lengths)} tokens, "
+                f"{row.name}: {len(lengths)} examples, mean {lengths.mean():.1f} and at most {lengths.max()} tokens, "
+                f"{real_share(lengths, seed):.0%} of a random batch no padding, "
                 f"vocabulary {task.base.tokenizer.size}, {task.steps} steps",
                 flush=True,
             )
@@ -292,7 +302,9 @@ def main() -> None:
     """Print a table and the line of ratios."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
+    parser.add_argument("--prompts", help="JSON lines with a field `text`; the packaged prompts if not given")
+    arguments = parser.parse_args()
+    quick = arguments.quick
     warnings.filterwarnings("ignore")
     rows = [Row(1, 128, 64, 1)]
     if not quick:
@@ -300,7 +312,7 @@ def main() -> None:
     users, epochs = (200, 2) if quick else (1000, 4)
     ratios: dict[str, list[float]] = {"ratio": [], "grouped": [], "cpu": [], "loss": []}
     for row in rows:
-        found = measure(row, users, epochs, [0, 1, 2])
+        found = measure(row, users, epochs, [0, 1, 2], arguments.prompts)
         for name, figures in found.items():
             print(
                 f"  {name:24s} {figures['speed']:7.0f} samples/s  {figures['cpu']:5.1f} CPU ms a step  "

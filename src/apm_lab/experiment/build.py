@@ -19,7 +19,7 @@ from apm_lab.experiment.schema import node_faults
 from apm_lab.experiment.settings import JudgeSettings, MappingSettings, PersonalizationSettings, PoolSettings
 from apm_lab.experiment.signature import read_signature
 from apm_lab.judging.judge import Judge
-from apm_lab.language.protocols import KnowsItsPool, ScoreModel, TextModel
+from apm_lab.language.protocols import KnowsItsPool, Ready, ScoreModel, TextModel
 from apm_lab.language.recall import CallCounts, StoredTexts
 from apm_lab.language.simulated.reader import BayesReader
 from apm_lab.maths.mapping import MappingKind, check_mapping, draw_mappings
@@ -98,6 +98,8 @@ def build_personalization(
     judge: JudgeSettings = make(_with_score(config["judge"], plugins), plugins)
     models = {role: of_kind(make(config[role], plugins), TextModel, role) for role in ROLES if role != "judge"}
     for model in (*models.values(), judge.model):
+        if isinstance(model, Ready):
+            model.ready()
         if isinstance(model, KnowsItsPool):
             model.require([slug(name) for name in pool.attributes], [slug(name) for name in pool.principles])
     texts = {role: StoredTexts(model, store.texts, counts[role]) for role, model in models.items()}

@@ -19,6 +19,7 @@ __all__ = [
     "GenerationCall",
     "KnowsItsPool",
     "Question",
+    "Ready",
     "ScoreCall",
     "ScoreModel",
     "StreamsScores",
@@ -32,10 +33,14 @@ Value = TypeVar("Value", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class GenerationCall:
-    """One request for text: the chat so far, and which of several independent samples is wanted."""
+    """One request for text: the chat so far, and which of several independent samples is wanted.
+
+    With `choices` the answer is to be one of these: backends that can constrain decoding do, others take it as a hint.
+    """
 
     messages: tuple[Message, ...]
     sample: int
+    choices: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +191,15 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text, (n, H), as the model gives them: not normalised."""
+        ...
+
+
+@runtime_checkable
+class Ready(Protocol):
+    """A backend that needs something of the machine it runs on: a package, weights, a key."""
+
+    def ready(self) -> None:
+        """Return nothing where all that it needs is there, with nothing loaded; ApmLabError says what to do."""
         ...
 
 
