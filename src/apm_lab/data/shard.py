@@ -148,7 +148,8 @@ class Shard:
 
     def _opened(self) -> _Open:
         if self._journal is None:
-            connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+            address = f"{self.path.absolute().as_uri()}?mode=ro"
+            connection = sqlite3.connect(address, timeout=_WAIT_S, isolation_level=None, uri=True)
             return _Open(_checked(connection, self.path), file_number(self.path), {})
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with locked(self.path.parent, exclusive=False):  # nobody sets it aside meanwhile
