@@ -135,8 +135,9 @@ class Store:
             if not reading:
                 self.path.mkdir(parents=True, exist_ok=True)
             journal = "delete" if (is_shared(self.path) if shared is None else shared) else "wal"
-        name = None if reading else machine_name() if machine is None else safe_name(machine)
-        each = [Shards(self.path, kind, name, journal, notice or _say) for kind in KINDS]
+        self.machine = machine_name() if machine is None else safe_name(machine)
+        own = None if reading else self.machine
+        each = [Shards(self.path, kind, own, journal, notice or _say) for kind in KINDS]
         self.texts: TextShelf = Shelf(each[0])
         self.scores: ScoreShelf = Shelf(each[1])
         self.vectors: VectorShelf = Shelf(each[2])

@@ -28,6 +28,11 @@ class CallCounts:
     bytes_read: int = 0
     bytes_written: int = 0
 
+    @property
+    def hits(self) -> int:
+        """How many calls the store answered, or an equal call made with them."""
+        return self.asked - self.made
+
     def spend(self, usage: Usage | None) -> None:
         """Count the tokens of one answer, where they are known."""
         if usage is not None:
