@@ -104,7 +104,7 @@ class PmiJudge:
 
     def _scale(self, principle: str) -> Scale:
         asked = [(text, principle) for text in reference_texts()]
-        return Scale.of([difference for _, difference, _ in self._differences(asked)])
+        return Scale.of(principle, [difference for _, difference, _ in self._differences(asked)])
 
     def _differences(self, asked: Sequence[tuple[str, str]]) -> Iterator[tuple[int, float, Usage | None]]:
         """Yield place, difference and tokens of each (text, principle), when both its chats are answered."""

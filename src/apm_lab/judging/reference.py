@@ -10,7 +10,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from apm_lab.errors import DataError
+from apm_lab.errors import JudgeError
 from apm_lab.judging.examples import styled_texts
 from apm_lab.maths.preference import MIDPOINT
 
@@ -45,18 +45,21 @@ class Scale:
     per_point: float
 
     @classmethod
-    def of(cls, differences: Sequence[float]) -> Scale:
+    def of(cls, principle: str, differences: Sequence[float]) -> Scale:
         """Return the scale on which the median of these is 5.5 and their 10th and 90th percentiles lie 3 points off.
 
         Three points on average: a lopsided set keeps its straight line.
 
         Raises:
-            DataError: they are all alike, or no numbers: such a model does not hear the instruction.
+            JudgeError: they are all alike, or no numbers: such a model does not hear the instruction.
 
         """
         low, middle, high = np.percentile(np.asarray(differences, dtype=np.float64), [_LOW, 50, _HIGH])
         if not high > low:
-            raise DataError("the model finds all reference texts equally likely under both instructions")
+            raise JudgeError(
+                f"judge.score=pmi: on '{principle}' the model finds all reference texts equally likely whether told to "
+                "follow or to avoid it; take another judge.model.model"
+            )
         return cls(float(middle), float(high - low) / (2 * _REACH))
 
     def rating(self, difference: float) -> float | None:
