@@ -36,7 +36,8 @@ class Reads:
     def read(self, messages):
         text, _, asked = messages[-1].content.partition("\\n</text>\\n\\n")
         verb = re.search("follow|avoid", asked)[0]
-        names = asked.partition("principles?\\n")[2].split("\\n") if "each of" in asked else [asked[:-1].rpartition(": ")[2]]
+        names = asked.partition("principles?\\n")[2].split("\\n")
+        names = names if "each of" in asked else [asked[:-1].rpartition(": ")[2]]
         return [(name, self.rating(text.removeprefix("<text>\\n"), name, verb)) for name in names]
 
     def generate(self, calls):

@@ -8,12 +8,14 @@ from apm_lab.data.pool import PRINCIPLES, slug, style_instruction
 from apm_lab.data.store import Store
 from apm_lab.errors import ConfigError, JudgeError, MissingPackageError
 from apm_lab.judging import pmi_judge, reference
+from apm_lab.judging.examples import examples_of
 from apm_lab.judging.health import health_set, measure_health
 from apm_lab.judging.judge import Judge
 from apm_lab.judging.pmi_judge import PmiJudge
 from apm_lab.judging.reference import Scale, reference_texts
 from apm_lab.language.protocols import Answer, Question, ScoreModel, StreamsScores, Usage
 from apm_lab.language.recall import CallCounts
+from apm_lab.records import Message
 
 FOLLOW, AVOID = Question("casual", 1), Question("casual", -1)
 TRUTH = {text: 9.0 * sign for side, sign in (("follow", 1), ("avoid", -1)) for text in health_set()["casual"][side]}
@@ -30,8 +32,8 @@ class Hears:
     def log_probabilities(self, calls):
         self.calls += calls
         for place in reversed(range(len(calls))):
-            (message,), (text,) = calls[place].messages, calls[place].answers
-            sign = -1 if "Avoid" in message.content else 1
+            (text,) = calls[place].answers
+            sign = -1 if "Avoid" in calls[place].messages[-1].content else 1
             yield [Answer(place, (-3.0 * len(text.split()) + sign * self.told(text),), Usage(50, 0))]
 
 
@@ -44,15 +46,27 @@ def test_it_is_a_score_model_that_streams():
     assert all(hasattr(PmiJudge(Hears()), name) for name in vars(ScoreModel) if not name.startswith("_"))
 
 
-def test_a_text_is_held_against_both_instructions_of_the_pool():
+@pytest.mark.parametrize("few_shot", [True, False])
+def test_a_text_is_held_against_both_instructions_of_the_pool(few_shot):
     model = Hears()
-    rate(model, "some words")
-    told = {call.messages[0].content for call in model.calls}
-    assert len(told) == 2
-    assert any(style_instruction("casual", 1) in content for content in told)
-    assert any(style_instruction("casual", -1) in content for content in told)
-    assert not any("some words" in content for content in told)  # what is judged is never read as a question
+    PmiJudge(model, few_shot).score("some words", [FOLLOW], [b""])
+    assert {call.messages for call in model.calls[-2:]} == {call.messages for call in model.calls}
     assert [call.answers for call in model.calls[-2:]] == [("some words",)] * 2
+    for call, sign in zip(model.calls[-2:], (1, -1), strict=True):
+        *shown, last = call.messages
+        assert (last.role, last.content) == ("user", style_instruction("casual", sign))
+        assert shown[::2] == [last] * len(shown[::2])
+        texts = [one.text for one in examples_of("casual") if (one.rating > 5) == (sign > 0)]
+        assert [(turn.role, turn.content) for turn in shown[1::2]] == [("assistant", text) for text in texts] * few_shot
+
+
+def test_a_principle_of_ones_own_has_no_examples():
+    model = Hears()
+    PmiJudge(model).score("some words", [Question("rhymes", 1)], [b""])
+    assert {call.messages for call in model.calls} == {
+        (Message("user", "Be rhymes."),),
+        (Message("user", "Avoid being rhymes."),),
+    }
 
 
 def test_ratings_rise_with_the_difference_and_end_at_the_ends_of_the_scale():
@@ -65,7 +79,7 @@ def test_ratings_rise_with_the_difference_and_end_at_the_ends_of_the_scale():
 
 def test_avoiding_is_eleven_less_following():
     model = Hears()
-    for text in ("the cat", "cats", reference_texts()[0]):
+    for text in ("the cat", "cats", reference_texts("casual")[0]):
         assert rate(model, text, AVOID) == pytest.approx(11 - rate(model, text))
 
 
@@ -85,11 +99,12 @@ def test_the_reference_is_measured_once_per_principle():
     model = Hears()
     judge = PmiJudge(model)
     judge.score("one", [FOLLOW, AVOID], [b"", b""])
-    assert len(model.calls) == 2 * len(reference_texts()) + 4
+    many = len(reference_texts("casual"))
+    assert len(model.calls) == 2 * many + 4
     judge.score("two", [FOLLOW], [b""])
-    assert len(model.calls) == 2 * len(reference_texts()) + 6
+    assert len(model.calls) == 2 * many + 6
     judge.score("two", [Question("gentle", 1)], [b""])
-    assert len(model.calls) == 4 * len(reference_texts()) + 8
+    assert len(model.calls) == 4 * many + 8
 
 
 def test_many_questions_each_get_their_own_answer_and_tokens():
@@ -111,7 +126,7 @@ def test_what_is_no_probability_is_no_verdict(difference):
 
 def test_a_model_that_does_not_hear_the_instruction_is_told():
     for told in (lambda text: 0.0, lambda text: math.nan):
-        with pytest.raises(JudgeError, match="'casual'.*equally likely"):
+        with pytest.raises(JudgeError, match=r"'casual'.*equally likely"):
             rate(Hears(told), "a text")
 
 
@@ -122,7 +137,7 @@ def test_another_score_is_refused(score):
 
 
 def test_a_backend_without_probabilities_is_refused():
-    with pytest.raises(ConfigError, match="judge.score=pmi: .*no log_probabilities"):
+    with pytest.raises(ConfigError, match=r"judge\.score=pmi: .*no log_probabilities"):
         PmiJudge(object())
 
 
@@ -134,26 +149,29 @@ def test_whatever_shapes_a_rating_is_in_the_key(monkeypatch):
 
     other = Hears()
     other.sampling = '{"dtype": "bfloat16"}'
-    keys = [key(), key(other)]
-    monkeypatch.setattr(pmi_judge, "_FRAME", "Write. {instruction}")
+    keys = [key(), key(other), (*key()[:2], PmiJudge(Hears(), few_shot=False).sampling)]
+    monkeypatch.setattr(pmi_judge, "style_instruction", lambda *told: f"Please. {style_instruction(*told)}")
     keys.append(key())
     monkeypatch.undo()
     monkeypatch.setattr(pmi_judge, "reference_digest", lambda: "others")
     keys.append(key())
-    assert len(set(keys)) == 4
+    assert len(set(keys)) == 5
 
 
 @pytest.mark.parametrize("name", ["_LOW", "_REACH"])
 def test_the_references_digest_follows_the_scale(monkeypatch, name):
-    before = reference.reference_digest.__wrapped__()
+    before = reference.reference_digest()
     monkeypatch.setattr(reference, name, 7)
-    assert reference.reference_digest.__wrapped__() != before
+    assert reference.reference_digest() != before
 
 
-def test_no_health_text_is_its_own_reference():
-    texts = reference_texts()
-    assert len(set(texts)) == len(texts) >= 50
-    assert not set(texts) & {text for sides in health_set().values() for side in sides.values() for text in side}
+def test_no_text_is_its_own_reference():
+    health = {text for sides in health_set().values() for side in sides.values() for text in side}
+    for name in health_set():
+        texts = reference_texts(name)
+        assert len(set(texts)) == len(texts) == 56
+        assert not set(texts) & (health | {one.text for one in examples_of(name)})
+    assert len(reference_texts("rhymes")) == 60
 
 
 def test_health_asks_once_per_text_and_checks_no_correlation(tmp_path):
@@ -173,7 +191,7 @@ def test_all_principles_of_the_pool_are_told_apart():
     model = Hears()
     judge = PmiJudge(model)
     list(judge.stream_scores([pmi_judge.ScoreCall("a", Question(slug(name), 1), b"") for name in PRINCIPLES]))
-    assert len({call.messages[0].content for call in model.calls}) == 2 * len(PRINCIPLES)
+    assert len({call.messages[-1].content for call in model.calls}) == 2 * len(PRINCIPLES)
 
 
 def test_what_its_backend_lacks_is_said_through_it():

@@ -1,4 +1,4 @@
-"""The shipped examples of rated texts: what a judge that follows no instructions is shown before the text itself."""
+"""The shipped examples of rated texts: what a model that follows no rubric is shown before the text itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hashlib import blake2b
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["Example", "examples_digest", "examples_of", "styled_texts"]
+__all__ = ["Example", "examples_digest", "examples_of", "own_examples", "styled_texts"]
 
 _FILE = "examples.yaml"
 _GENERIC = "generic"
@@ -43,9 +43,14 @@ def examples_of(principle: str) -> tuple[Example, ...]:
     return tuple(Example(row["text"], row.get("principle", principle), row["rating"]) for row in rows)
 
 
-def styled_texts() -> list[str]:
-    """Return the texts of all principles' examples, the generic ones apart."""
-    return [row["text"] for name, rows in _parsed().items() if name != _GENERIC for row in rows]
+def own_examples(principle: str) -> tuple[Example, ...]:
+    """Return the examples of a principle, none where it has none of its own."""
+    return examples_of(principle) if principle in _parsed() else ()
+
+
+def styled_texts() -> dict[str, str]:
+    """Return the texts of all principles' examples, the generic ones apart, and which principle each stands for."""
+    return {row["text"]: name for name, rows in _parsed().items() if name != _GENERIC for row in rows}
 
 
 @cache

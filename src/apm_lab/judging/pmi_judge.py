@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from apm_lab.data.pool import PRINCIPLES, style_instruction
+from apm_lab.data.pool import PRINCIPLES, slug, style_instruction
 from apm_lab.errors import ConfigError
+from apm_lab.judging.examples import own_examples
 from apm_lab.judging.reference import Scale, reference_digest, reference_texts
 from apm_lab.language.protocols import (
     Answer,
@@ -21,11 +21,11 @@ from apm_lab.language.protocols import (
     ScoreCall,
     Usage,
 )
+from apm_lab.maths.preference import MIDPOINT
 from apm_lab.records import Message
 
 __all__ = ["PmiJudge"]
 
-_FRAME = "{instruction}"  # the user turn to which the text is the answer
 _BATCH = 256
 
 
@@ -34,17 +34,32 @@ class PmiJudge:
 
     What works with a model of 135M parameters, which follows no rubric. The text is what is predicted and is never read
     as an instruction. s- is 11 - s+ by construction.
+
+    The difference is that of whole texts, not per token: on the health set a mean per token takes `elaborate` from an
+    AUC of .79 to .42 (SmolLM2), for length is what that style is made of, and gains nothing on the other nine. So a
+    long text ends nearer to 1 or 10 than a short one of the same style.
+
+    Args:
+        model: the backend; it must take long answers.
+        few_shot: let the chat begin with answers that follow (avoid) the principle, where it has examples of its own. A
+            small model hardly hears the instruction alone.
+        score: `pmi`, which `judge.score` has to name.
+
+    Raises:
+        ConfigError: the backend gives no log-probabilities, or another score is wanted.
+
     """
 
     mirrored = True
 
-    def __init__(self, model: ChoiceModel, score: str = "pmi") -> None:
+    def __init__(self, model: ChoiceModel, few_shot: bool = True, score: str = "pmi") -> None:
         if score != "pmi":
             raise ConfigError(f"judge.score={score}: this judge compares probabilities of the text; expected pmi")
         if not hasattr(model, "log_probabilities"):
             named = f"{type(model).__module__}.{type(model).__qualname__}"
             raise ConfigError(f"judge.score=pmi: {named} gives no probabilities of texts; it has no log_probabilities")
         self._model: Any = model
+        self._few_shot = few_shot
         self._scales: dict[str, Scale] = {}
 
     @property
@@ -61,7 +76,8 @@ class PmiJudge:
     def sampling(self) -> str:
         """Canonical JSON of the backend's values, the instructions and the reference texts."""
         backend = json.loads(getattr(self._model, "sampling", "{}"))
-        told = [_chat(name, direction)[0].content for name in PRINCIPLES for direction in (1, -1)]
+        chats = [self._chat(slug(name), direction) for name in PRINCIPLES for direction in (1, -1)]
+        told = [turn.content for chat in chats for turn in chat]
         values = {
             "backend": backend,
             "score": "pmi",
@@ -99,16 +115,16 @@ class PmiJudge:
                 question = calls[start + place].question
                 rating = self._scales[question.principle].rating(difference)
                 if rating is not None and question.direction < 0:
-                    rating = 11 - rating
+                    rating = 2 * MIDPOINT - rating
                 yield [Answer(start + place, rating, usage)]
 
     def _scale(self, principle: str) -> Scale:
-        asked = [(text, principle) for text in reference_texts()]
+        asked = [(text, principle) for text in reference_texts(principle)]
         return Scale.of(principle, [difference for _, difference, _ in self._differences(asked)])
 
     def _differences(self, asked: Sequence[tuple[str, str]]) -> Iterator[tuple[int, float, Usage | None]]:
         """Yield place, difference and tokens of each (text, principle), when both its chats are answered."""
-        chats = [ChoiceCall(_chat(principle, sign), (text,)) for text, principle in asked for sign in (1, -1)]
+        chats = [ChoiceCall(self._chat(principle, sign), (text,)) for text, principle in asked for sign in (1, -1)]
         first: dict[int, Answer[tuple[float, ...]]] = {}
         for group in self._model.log_probabilities(chats):
             for answer in group:
@@ -117,16 +133,13 @@ class PmiJudge:
                     first[place] = answer
                     continue
                 pair = sorted((first.pop(place), answer), key=lambda each: each.place)
-                difference = pair[0].value[0] - pair[1].value[0]
-                yield place, difference / _length(asked[place][0]), _summed(pair[0].usage, pair[1].usage)
+                yield place, pair[0].value[0] - pair[1].value[0], _summed(pair[0].usage, pair[1].usage)
 
-
-def _chat(principle: str, direction: int) -> tuple[Message, ...]:
-    return (Message("user", _FRAME.format(instruction=style_instruction(principle, direction))),)
-
-
-def _length(text: str) -> float:
-    return math.sqrt(max(1, len(text.split())))
+    def _chat(self, principle: str, direction: int) -> tuple[Message, ...]:
+        told = Message("user", style_instruction(principle, direction))
+        shown = own_examples(principle) if self._few_shot else ()
+        alike = [one.text for one in shown if (one.rating > MIDPOINT) == (direction > 0)]
+        return *(turn for text in alike for turn in (told, Message("assistant", text))), told
 
 
 def _summed(one: Usage | None, other: Usage | None) -> Usage | None:

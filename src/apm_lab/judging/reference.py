@@ -22,19 +22,26 @@ _LEAST, _MOST = 1.0, 10.0
 
 
 @cache
-def reference_texts() -> tuple[str, ...]:
-    """Return the reference texts: one or two in each style, others in none; none of them is of the health set."""
-    import yaml
+def reference_texts(principle: str) -> tuple[str, ...]:
+    """Return the reference texts for a principle: in the styles of all others, and in none.
 
-    neutral = yaml.safe_load(files("apm_lab.judging").joinpath("reference.yaml").read_text(encoding="utf-8"))
-    return *styled_texts(), *neutral
+    Its own examples are not among them, for a model may just have been shown them.
+    """
+    styled = [text for text, name in styled_texts().items() if name != principle]
+    return *styled, *_neutral_texts()
+
+
+def reference_digest() -> str:
+    """Return the 16-hex-digit digest of the texts and of how they make a scale, for the store key."""
+    parts = [f"{_LOW} {_HIGH} {_REACH}", *styled_texts(), *_neutral_texts()]
+    return blake2b("\x1f".join(parts).encode(), digest_size=8).hexdigest()
 
 
 @cache
-def reference_digest() -> str:
-    """Return the 16-hex-digit digest of the texts and of how they make a scale, for the store key."""
-    parts = [f"{_LOW} {_HIGH} {_REACH}", *reference_texts()]
-    return blake2b("\x1f".join(parts).encode(), digest_size=8).hexdigest()
+def _neutral_texts() -> tuple[str, ...]:
+    import yaml
+
+    return tuple(yaml.safe_load(files("apm_lab.judging").joinpath("reference.yaml").read_text(encoding="utf-8")))
 
 
 @dataclass(frozen=True, slots=True)
