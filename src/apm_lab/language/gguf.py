@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 __all__ = ["convert"]
 
@@ -14,15 +15,16 @@ def convert(gguf: Path, target: Path) -> None:
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import logging
 
-    logging.disable_progress_bar()
-    place, name = str(gguf.parent), gguf.name
-    tokenizer = AutoTokenizer.from_pretrained(place, gguf_file=name, local_files_only=True)
-    model = AutoModelForCausalLM.from_pretrained(place, gguf_file=name, local_files_only=True, dtype=torch.float32)
-    # The undone model still calls itself quantised, and a quantised one refuses to be written.
-    model.hf_quantizer, model.is_quantized = None, False
-    if hasattr(model.config, "quantization_config"):
-        del model.config.quantization_config
-    model.to(torch.bfloat16).save_pretrained(target)
-    tokenizer.save_pretrained(target)
+    from apm_lab.language.hf_weights import quiet_loading
+
+    given: dict[str, Any] = {"gguf_file": gguf.name, "local_files_only": True}
+    with quiet_loading():
+        tokenizer = AutoTokenizer.from_pretrained(str(gguf.parent), **given)
+        model = AutoModelForCausalLM.from_pretrained(str(gguf.parent), dtype=torch.float32, **given)
+        # The undone model still calls itself quantised, and a quantised one refuses to be written.
+        model.hf_quantizer, model.is_quantized = None, False
+        if hasattr(model.config, "quantization_config"):
+            del model.config.quantization_config
+        model.to(torch.bfloat16).save_pretrained(target)
+        tokenizer.save_pretrained(target)
