@@ -14,7 +14,7 @@ OPTIONS = sorted(
 )
 
 # What an option has no default for.
-NEEDED = {"openai": ("model=m", "base_url=http://localhost:8000/v1")}
+NEEDED = {"openai": ("model=m", "base_url=http://localhost:8000/v1"), "batch": ("model=m", "folder=batch")}
 
 
 def composed(*overrides):

@@ -14,7 +14,7 @@ from apm_lab.language.protocols import GenerationCall, Usage
 from apm_lab.language.remote.fault import MalformedError
 from apm_lab.records import Message
 
-__all__ = ["ChatSettings", "Guided", "read_text", "read_usage", "turns"]
+__all__ = ["ChatSettings", "Guided", "Via", "first_choice", "read_text", "read_usage", "turns"]
 
 Guided = Literal["none", "structured", "guided_choice", "json_schema"]
 """How an answer that must be one of given ones is asked for.
@@ -22,6 +22,8 @@ Guided = Literal["none", "structured", "guided_choice", "json_schema"]
 `none`: not at all; `structured`: the vLLM server's `structured_outputs`; `guided_choice`: that of older ones;
 `json_schema`: OpenAI's `response_format`.
 """
+Via = Literal["chat", "first_token", "prompt", "echo"]
+"""How log-probabilities are asked for, see `log_probabilities.py`."""
 _OWN = ("model", "messages", "stream", "n", "seed", "temperature", "top_p", "max_tokens", "logprobs", "top_logprobs")
 _ANSWER = "answer"
 
@@ -38,6 +40,7 @@ class ChatSettings:
     extra: Mapping[str, Any] = field(default_factory=dict)
     guided: Guided = "none"
     seeded: bool = True
+    logprobs_via: Via = "chat"
 
     def __post_init__(self) -> None:
         if not self.model.strip():
@@ -70,6 +73,8 @@ class ChatSettings:
             values["extra"] = dict(self.extra)
         if self.guided != "none":
             values["guided"] = self.guided
+        if self.logprobs_via != "chat":  # another prompt, or another cut
+            values["logprobs_via"] = self.logprobs_via
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     def body(self, call: GenerationCall, tried: int = 0) -> dict[str, Any]:

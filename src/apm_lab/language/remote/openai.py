@@ -9,9 +9,11 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from apm_lab.errors import ConfigError
-from apm_lab.language.protocols import Answer, GenerationCall, Usage
+from apm_lab.language.protocols import Answer, ChoiceCall, GenerationCall, Usage
 from apm_lab.language.remote.chat import ChatSettings, read_usage
-from apm_lab.language.remote.client import Client, Exchange
+from apm_lab.language.remote.client import answered
+from apm_lab.language.remote.exchange import Access, Exchange
+from apm_lab.language.remote.log_probabilities import Asker
 from apm_lab.language.remote.patience import Patience
 
 __all__ = ["Endpoint", "OpenAiModel"]
@@ -52,9 +54,9 @@ class Endpoint:
             )
         return key
 
-    def client(self, model: str) -> Client:
-        """Return a client for one model there."""
-        return Client(self.base_url, model, self.key_env, self.key, self.concurrency, self.timeout_s, self.patience)
+    def access(self, model: str) -> Access:
+        """Return how one model there is reached."""
+        return Access(self.base_url, model, self.key_env, self.key, self.concurrency, self.timeout_s, self.patience)
 
 
 class OpenAiModel:
@@ -92,11 +94,11 @@ class OpenAiModel:
         extra: dict[str, Any] | None = None,
         guided: Literal["none", "structured", "guided_choice", "json_schema"] = "none",
         seeded: bool = True,
-        logprobs_via: Literal["chat", "prompt", "echo"] = "chat",
+        logprobs_via: Literal["chat", "first_token", "prompt", "echo"] = "chat",
         name: str | None = None,
     ) -> None:
         self.endpoint = Endpoint(base_url, api_key_env, concurrency, timeout_s)
-        self.name, self._via = name or model, logprobs_via
+        self.name = name or model
         self._chat = ChatSettings(
             model=model,
             revision=revision,
@@ -106,7 +108,9 @@ class OpenAiModel:
             extra=extra or {},
             guided=guided,
             seeded=seeded,
+            logprobs_via=logprobs_via,
         )
+        self._asker = Asker(model, self._chat.extra, logprobs_via)
 
     @property
     def identity(self) -> str:
@@ -132,8 +136,17 @@ class OpenAiModel:
 
     def stream(self, calls: Sequence[GenerationCall]) -> Iterator[Sequence[Answer[str]]]:
         """Yield the answers as they come."""
-        for group in self.endpoint.client(self._chat.model).stream(calls, self._text):
+        for group in answered(self.endpoint.access(self._chat.model), calls, self._text):
             yield [Answer(place, text, usage) for place, (text, usage) in group]
+
+    def log_probabilities(self, calls: Sequence[ChoiceCall]) -> Iterator[Sequence[Answer[tuple[float, ...]]]]:
+        """Yield each call's log-probabilities as they come.
+
+        EndpointError where the endpoint gives none: they are never replaced by samples.
+        """
+        self._asker.require_short(calls)
+        for group in answered(self.endpoint.access(self._chat.model), calls, self._asker.ask):
+            yield [Answer(place, values, usage) for place, (values, usage) in group]
 
     async def _text(self, exchange: Exchange, call: GenerationCall) -> tuple[str, Usage | None]:
         def read(answer: Mapping[str, Any]) -> tuple[str, Usage | None]:
