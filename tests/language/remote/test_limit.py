@@ -1,6 +1,5 @@
 import asyncio
 
-
 from apm_lab.language.remote.limit import Limit
 
 
