@@ -26,7 +26,7 @@ class Endpoint:
         self.faults, self.seed, self.room, self.latency_s = faults or {}, seed, room, latency_s
         self.models, self.key = models, key
         self.asked, self.answered, self.bodies = Counter(), Counter(), []
-        self.most_at_once = self._at_once = 0
+        self.most_at_once = self.at_once = 0
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -68,19 +68,19 @@ class Endpoint:
 
     async def _take(self, request):
         body = await request.json()
-        self._at_once += 1
-        self.most_at_once = max(self.most_at_once, self._at_once)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
         try:
             return await self._respond(request, body)
         finally:
-            self._at_once -= 1
+            self.at_once -= 1
 
     async def _respond(self, request, body):
         if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
             return refused(401, f"wrong key: {request.headers.get('Authorization')}")
         if body["model"] not in self.models:
             return refused(404, f"The model `{body['model']}` does not exist.")
-        if self.room is not None and self._at_once > self.room:
+        if self.room is not None and self.at_once > self.room:
             return refused(429, "too many requests")
         chat = named(body)
         self.asked[chat] += 1
