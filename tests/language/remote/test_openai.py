@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from apm_lab.errors import ConfigError, EndpointError
 from apm_lab.language.protocols import ChoiceModel, GenerationCall, Ready, StreamsTexts, Usage
@@ -201,6 +202,12 @@ def test_another_bad_request_is_not_tried_again():
     with Endpoint(lambda _: answer) as endpoint, pytest.raises(EndpointError, match=r"unknown field seed.*seeded"):
         model(endpoint).generate(calls(1))
     assert max(endpoint.asked.values()) == 1
+
+
+def test_a_redirect_is_named_and_not_followed():
+    moved = web.Response(status=307, headers={"Location": "http://elsewhere/v1"})
+    with Endpoint(lambda _: moved) as endpoint, pytest.raises(ConfigError, match=r"307.*to http://elsewhere/v1"):
+        model(endpoint, concurrency=1).generate(calls(1))
 
 
 def test_a_server_that_asks_for_an_hour_is_not_waited_for():

@@ -13,7 +13,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 from yarl import URL
 
-from apm_lab.errors import ApmLabError, EndpointError
+from apm_lab.errors import ApmLabError, ConfigError, EndpointError
 from apm_lab.language.remote.connector import CautiousConnector
 from apm_lab.language.remote.fault import MalformedError, PassingError, may_pass, model_names, refusal, said
 from apm_lab.language.remote.limit import Limit
@@ -92,7 +92,7 @@ class Exchange:
         sent = json.dumps(body).encode()
         url = self._urls.get(path) or self._urls.setdefault(path, URL(f"{self._access.base_url}{path}"))
         try:
-            async with self._session.post(url, data=sent, headers=self._headers) as response:
+            async with self._session.post(url, data=sent, headers=self._headers, allow_redirects=False) as response:
                 status, headers = response.status, response.headers
                 answer = await response.read()
         except aiohttp.ClientPayloadError:
@@ -125,6 +125,11 @@ class Exchange:
                     "the same command again then, it continues"
                 )
             raise PassingError(f"HTTP {status}: {message or 'no message'}", status, wait)
+        if status < 400:  # followed, a POST may become a GET, and the key go to another host
+            raise ConfigError(
+                f"{access.base_url}: HTTP {status}: it sends calls on to {headers.get('Location', 'nowhere')}; give "
+                "the address that answers as base_url"
+            )
         offered = await self._offered() if status == 404 else None
         raise refusal(access.base_url, access.model, status, message, access.key_env, offered, length)
 
