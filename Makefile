@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: demo test test-slow check setup clean
+.PHONY: demo test test-slow check setup clean offline-models
 
 demo: setup
 	$(RUN) -m apm_lab
@@ -18,6 +18,10 @@ check: setup
 	$(VENV)/bin/ruff check src tests bench
 	$(VENV)/bin/ruff format --check src tests bench
 	$(VENV)/bin/mypy
+
+offline-models: setup
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[offline-models]"
+	$(RUN) -m apm_lab.language.offline_models
 
 setup: $(VENV)/.installed
 

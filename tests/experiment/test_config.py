@@ -13,6 +13,13 @@ OPTIONS = sorted(
     for file in config_folder().glob("*/*.yaml")
 )
 
+# What an option has no default for.
+NEEDED = {
+    "openai": ("model=m", "base_url=http://localhost:8000/v1"),
+    "batch": ("model=m", "folder=batch"),
+    "gpt_oss_120b": ("base_url=http://localhost:8000/v1",),
+}
+
 
 def composed(*overrides):
     with initialize_config_dir(str(config_folder()), version_base="1.3"):
@@ -25,7 +32,9 @@ def test_options_are_found():
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_option_passes_the_preflight(option):
-    require_sound(composed(option))
+    group, _, name = option.partition("=")
+    where = "judge.model.model" if group == "judge" else group
+    require_sound(composed(option, *(f"++{where}.{value}" for value in NEEDED.get(name, ()))))
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,8 @@ class JudgeSettings:
     """Who judges, and how it is asked; see `judging.judge.Judge`."""
 
     model: ScoreModel
-    score: Literal["sampled", "expected"] = "sampled"
+    score: Literal["sampled", "expected", "pmi"] = "sampled"
+    mode: Literal["narrow", "joint"] = "narrow"
     direction: Literal["reflect", "dual", "both"] = "reflect"
     retries: int = 2
     allow_unhealthy: bool = False

@@ -54,6 +54,9 @@ class Judge:
         self.principles = tuple(principles)
         self._model, self._counts = model, counts
         self._direction, self._retries = direction, retries
+        # A model may say that its s- is 11 - s+ by construction, and that it answers all principles in one question.
+        self.mirrored: bool = getattr(model, "mirrored", False)
+        self._joint: bool = getattr(model, "joint", False)
         self.key_header = ("score", model.identity, model.engine, model.sampling, RUBRIC_VERSION, SYSTEM)
         self._shelf = shelf.of(self.key_header, counts)
         self._prefix = blake2b("\x1f".join(self.key_header).encode(), digest_size=KEY_BYTES)
@@ -96,6 +99,11 @@ class Judge:
 
     def _ask(self, texts: Sequence[str], wanted: NDArray[np.bool_], side: int) -> Scores:
         """Return the raw ratings (n, M) of one kind of question, from the shelf or else from the model."""
+        if side and self.mirrored:
+            values, known = self._ask(texts, wanted, 0)
+            return np.where(known, _TOP - values, 0).astype(np.float32), known
+        if self._joint:  # they come in one answer anyway, and must not depend on who asks first
+            wanted = np.broadcast_to(wanted.any(axis=1, keepdims=True), wanted.shape)
         values, known = np.zeros(wanted.shape, dtype=np.float32), np.zeros(wanted.shape, dtype=bool)
         rows, columns = np.nonzero(wanted)
         keys = self._keys(texts, rows, columns, side)

@@ -10,7 +10,7 @@ from apm_lab.data.store import KEY_BYTES, TextShelf
 from apm_lab.errors import DataError
 from apm_lab.language.protocols import Answer, GenerationCall, StreamsTexts, TextModel, Usage
 
-__all__ = ["CallCounts", "StoredTexts"]
+__all__ = ["CallCounts", "StoredTexts", "streamed"]
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class StoredTexts:
         self._counts.asked += len(calls)
         if missing:
             fresh, answers = list(missing), dict[bytes, str]()
-            for group in _streamed(self._model, list(missing.values())):
+            for group in streamed(self._model, list(missing.values())):
                 self._keep(fresh, group)
                 answers.update((fresh[answer.place], answer.value) for answer in group)
             if len(answers) != len(fresh):
@@ -94,7 +94,8 @@ class StoredTexts:
             self._counts.spend(answer.usage)
 
 
-def _streamed(model: TextModel, calls: Sequence[GenerationCall]) -> Iterator[Sequence[Answer[str]]]:
+def streamed(model: TextModel, calls: Sequence[GenerationCall]) -> Iterator[Sequence[Answer[str]]]:
+    """Yield a model's answers as they come; one that does not stream gives all of them at once."""
     if isinstance(model, StreamsTexts):
         yield from model.stream(calls)
     else:
