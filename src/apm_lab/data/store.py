@@ -23,7 +23,18 @@ from apm_lab.data.shards import Shards, named_faults
 from apm_lab.data.shelf_kind import SCORES, TEXTS, VECTORS
 from apm_lab.errors import StoreError
 
-__all__ = ["KEY_BYTES", "VERSION", "ScoreShelf", "Shelf", "Store", "TextShelf", "Tokens", "Traffic", "VectorShelf"]
+__all__ = [
+    "KEY_BYTES",
+    "VERSION",
+    "Keeping",
+    "ScoreShelf",
+    "Shelf",
+    "Store",
+    "TextShelf",
+    "Tokens",
+    "Traffic",
+    "VectorShelf",
+]
 
 KEY_BYTES = 16
 KINDS = (TEXTS, SCORES, VECTORS)
@@ -45,6 +56,14 @@ class Traffic(Protocol):
 
     bytes_read: int
     bytes_written: int
+
+
+class Keeping(Protocol[Value]):
+    """What remembers values by key: a shelf, or what stands in for one."""
+
+    def of(self, header: Sequence[str], traffic: Traffic | None = None, /) -> Keeping[Value]: ...  # noqa: D102
+    def get(self, keys: Sequence[bytes], /) -> dict[bytes, Value]: ...  # noqa: D102
+    def put(self, rows: Iterable[tuple[bytes, Value] | tuple[bytes, Value, Tokens | None]], /) -> None: ...  # noqa: D102
 
 
 class Shelf(Generic[Value]):
