@@ -159,7 +159,7 @@ class Exchange:
         access = self._access
         advice = "see that it runs and can be reached (base_url)"
         if isinstance(fault, MalformedError):
-            advice = "the server or something before it does not speak as an OpenAI-compatible endpoint does"
+            advice = "see what it sends, and whether max_tokens, guided and logprobs_via fit it"
         elif fault.congested:
             advice = "it is given too much: wait, or take a smaller concurrency"
         elif fault.status == 408:
