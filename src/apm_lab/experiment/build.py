@@ -97,11 +97,7 @@ def build_personalization(
     prompts = split_prompts(data.prompts, users.turns, seed)
     judge: JudgeSettings = make(_with_score(config["judge"], plugins), plugins)
     models = {role: of_kind(make(config[role], plugins), TextModel, role) for role in ROLES if role != "judge"}
-    for model in (*models.values(), judge.model):
-        if isinstance(model, Ready):
-            model.ready()
-        if isinstance(model, KnowsItsPool):
-            model.require([slug(name) for name in pool.attributes], [slug(name) for name in pool.principles])
+    _require_able((*models.values(), judge.model), pool)
     texts = {role: StoredTexts(model, store.texts, counts[role]) for role, model in models.items()}
     simulated = config["rewriter"]["_target_"].startswith("apm_lab.language.simulated.")
     method = _method(config, config["router"], plugins)
@@ -134,6 +130,15 @@ def build_personalization(
         log=log,
         checkpoint=checkpoint if config["callbacks"]["checkpoints"] else None,
     )
+
+
+def _require_able(models: Sequence[object], pool: Pool) -> None:
+    """Return nothing where every backend has what it needs here and knows the pool, before anything is spent."""
+    for model in models:
+        if isinstance(model, Ready):
+            model.ready()
+        if isinstance(model, KnowsItsPool):
+            model.require([slug(name) for name in pool.attributes], [slug(name) for name in pool.principles])
 
 
 def _with_score(judge: Mapping[str, Any], plugins: tuple[str, ...]) -> dict[str, Any]:
