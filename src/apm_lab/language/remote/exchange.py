@@ -102,7 +102,8 @@ class Exchange:
         except (aiohttp.ClientConnectorCertificateError, ssl.SSLError) as fault:
             raise EndpointError(f"{self._access.base_url}: its certificate is not accepted: {fault}") from None
         except (aiohttp.ClientError, OSError) as fault:
-            raise PassingError(f"{' '.join(str(fault).split()) or type(fault).__name__}") from None
+            story = " ".join(str(fault).replace(" ssl:default", "").split())
+            raise PassingError(story or type(fault).__name__) from None
         if status >= 300:
             await self._refused(status, headers, answer, len(sent))
         try:
