@@ -89,7 +89,7 @@ def test_what_questions_share_is_read_once(tiny, monkeypatch):
     calls = [
         ChoiceCall((Message("user", f"{text * 3}\nfit {word}?"),), RATINGS)
         for text in TEXTS
-        for word in "Rate the text from it fun Why Be casual".split()
+        for word in ["Rate", "the", "text", "from", "it", "fun", "Why", "Be", "casual"]
     ]
     list(HfModel(tiny, dtype="float32", device="cpu").log_probabilities(calls))
     whole = sum(map(len, engine.encoder.prompts([call.messages for call in calls], 0)))

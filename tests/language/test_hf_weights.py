@@ -82,7 +82,7 @@ def test_a_model_that_is_nowhere_is_named_with_the_nearest_or_the_command(monkey
     monkeypatch.setenv("APM_LAB_MODELS", str(tmp_path))
     with pytest.raises(ConfigError, match="did you mean smollm2_135m"):
         locate("smolm2_135m")
-    with pytest.raises(ConfigError, match="fetch it: make offline-models, or python -m .* smollm2_135m"):
+    with pytest.raises(ConfigError, match=r"fetch it: make offline-models, or python -m .* smollm2_135m"):
         HfModel("smollm2_135m").ready()
     (tmp_path / "smollm2_135m").mkdir()
     assert locate("smollm2_135m") == str(tmp_path / "smollm2_135m")
