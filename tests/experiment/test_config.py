@@ -14,7 +14,11 @@ OPTIONS = sorted(
 )
 
 # What an option has no default for.
-NEEDED = {"openai": ("model=m", "base_url=http://localhost:8000/v1"), "batch": ("model=m", "folder=batch")}
+NEEDED = {
+    "openai": ("model=m", "base_url=http://localhost:8000/v1"),
+    "batch": ("model=m", "folder=batch"),
+    "gpt_oss_120b": ("base_url=http://localhost:8000/v1",),
+}
 
 
 def composed(*overrides):
@@ -29,7 +33,8 @@ def test_options_are_found():
 @pytest.mark.parametrize("option", OPTIONS)
 def test_option_passes_the_preflight(option):
     group, _, name = option.partition("=")
-    require_sound(composed(option, *(f"++{group}.{value}" for value in NEEDED.get(name, ()))))
+    where = "judge.model.model" if group == "judge" else group
+    require_sound(composed(option, *(f"++{where}.{value}" for value in NEEDED.get(name, ()))))
 
 
 @pytest.mark.parametrize(

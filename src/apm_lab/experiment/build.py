@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,9 +95,9 @@ def build_personalization(
     sizes = len(pool.principles), len(pool.attributes)
     check_mapping(of_kind(mapping.kind, MappingKind, "mapping.kind"), *sizes, stream(seed, "mapping check"))
     prompts = split_prompts(data.prompts, users.turns, seed)
-    judge: JudgeSettings = make(_with_score(config["judge"], plugins), plugins)
+    judge: JudgeSettings = make(_told_how_to_ask(config["judge"], pool, plugins), plugins)
     models = {role: of_kind(make(config[role], plugins), TextModel, role) for role in ROLES if role != "judge"}
-    _require_able((*models.values(), judge.model), pool)
+    _require_usable((*models.values(), judge.model), pool)
     texts = {role: StoredTexts(model, store.texts, counts[role]) for role, model in models.items()}
     simulated = config["rewriter"]["_target_"].startswith("apm_lab.language.simulated.")
     method = _method(config, config["router"], plugins)
@@ -132,8 +132,8 @@ def build_personalization(
     )
 
 
-def _require_able(models: Sequence[object], pool: Pool) -> None:
-    """Return nothing where every backend has what it needs here and knows the pool, before anything is spent."""
+def _require_usable(models: Iterable[object], pool: Pool) -> None:
+    """Raise ApmLabError where a backend lacks something on this machine, or does not know the pool."""
     for model in models:
         if isinstance(model, Ready):
             model.ready()
@@ -141,16 +141,22 @@ def _require_able(models: Sequence[object], pool: Pool) -> None:
             model.require([slug(name) for name in pool.attributes], [slug(name) for name in pool.principles])
 
 
-def _with_score(judge: Mapping[str, Any], plugins: tuple[str, ...]) -> dict[str, Any]:
-    """Return the judge's node with `judge.score` handed to its model; ConfigError where the model has no choice."""
+def _told_how_to_ask(judge: Mapping[str, Any], pool: Pool, plugins: tuple[str, ...]) -> dict[str, Any]:
+    """Return the judge's node with `score`, `mode` and the pool's principles handed to its model, where it takes them.
+
+    Raises ConfigError where the model has no choice and another one is wanted.
+    """
     model = judge["model"]
-    if "score" in model:
-        return dict(judge)
-    if "score" in (read_signature(model["_target_"], plugins) or {}):
-        return {**judge, "model": {**model, "score": judge["score"]}}
-    if judge["score"] != "sampled":
-        raise ConfigError(f"judge.score={judge['score']}: {model['_target_']} takes no score; expected sampled")
-    return dict(judge)
+    takes = read_signature(model["_target_"], plugins) or {}
+    handed: dict[str, Any] = {}
+    for key, only in (("score", "sampled"), ("mode", "narrow")):
+        if key in takes:
+            handed[key] = judge[key]
+        elif judge[key] != only and key not in model:
+            raise ConfigError(f"judge.{key}={judge[key]}: {model['_target_']} takes no {key}; expected {only}")
+    if "pool_principles" in takes:
+        handed["pool_principles"] = list(pool.principles)
+    return {**judge, "model": {**handed, **model}}
 
 
 def _method(config: Mapping[str, Any], router_node: Mapping[str, Any], plugins: tuple[str, ...]) -> Any:  # noqa: ANN401

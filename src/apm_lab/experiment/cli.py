@@ -73,7 +73,7 @@ def _verb(name: str, rest: Sequence[str]) -> int:
     if name not in verbs:
         known = (*verbs, "leaks")
         raise ConfigError(f"'{name}' is neither a verb nor an override (key=value){did_you_mean(name, known)}")
-    if len(rest) > 1:
+    if len(rest) > 1 and name != "store":
         raise ConfigError(f"{name} takes one argument, found {len(rest)}: {' '.join(rest)}")
     verbs[name](rest)
     return 0
@@ -88,13 +88,9 @@ def _list(rest: Sequence[str]) -> None:
 
 
 def _store(rest: Sequence[str]) -> None:
-    from apm_lab.data.store import Store
+    from apm_lab.experiment.store_verbs import store_verb
 
-    path = Path(rest[0].removeprefix("store.path=") if rest else "outputs/store.sqlite")
-    if not path.is_file():
-        raise ConfigError(f"there is no store at {path}; give its path: python -m apm_lab store PATH")
-    store = Store(path)
-    print(f"{path}: {store.texts.count()} texts, {store.scores.count()} scores, {path.stat().st_size / 1e6:.1f} MB")
+    store_verb(rest)
 
 
 def _report(rest: Sequence[str]) -> None:

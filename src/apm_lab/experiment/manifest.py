@@ -65,7 +65,9 @@ def manifest(
             "key_headers": {role: list(getattr(study, role).key_header) for role in ROLES},
         },
         # Tokens are counted where a backend reports them; simulated models have none.
-        "calls": {role: asdict(count) for role, count in progress.counts.items()},
+        "calls": {
+            role: {**asdict(count), "hits": count.hits, "misses": count.made} for role, count in progress.counts.items()
+        },
         "stages": progress.stages,
         "wall_s": round(seconds, 3),
         "peak_mb": round(peak_mb(), 1),

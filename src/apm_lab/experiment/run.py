@@ -79,7 +79,7 @@ def _compute(
     console: Console,
 ) -> Outcome:
     started = time.monotonic()
-    folder, store = RunFolder(claim.folder), Store(config["store"]["path"])
+    folder, store = RunFolder(claim.folder), Store(**config["store"])
     for name, text in job.hydra_files.items():
         folder.write_text(f".hydra/{name}", text)
     counts = {role: CallCounts() for role in ROLES}

@@ -32,9 +32,15 @@ class RootSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """Where generated and judged texts are kept."""
+    """Where generated and judged texts are kept; see `data.store.Store`.
+
+    `shared`: whether other machines may have the folder open (null: whether its file system is a local one decides).
+    `machine`: what this machine's folder in it is called (null: the host's name).
+    """
 
     path: str
+    shared: bool | None = None
+    machine: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +59,8 @@ class JudgeSettings:
     """Who judges, and how it is asked; see `judging.judge.Judge`."""
 
     model: ScoreModel
-    score: Literal["sampled", "expected"] = "sampled"
+    score: Literal["sampled", "expected", "pmi"] = "sampled"
+    mode: Literal["narrow", "joint"] = "narrow"
     direction: Literal["reflect", "dual", "both"] = "reflect"
     retries: int = 2
     allow_unhealthy: bool = False

@@ -52,9 +52,13 @@ class Judge:
         if direction not in DIRECTIONS:
             raise ConfigError(f"judge.direction={direction}{did_you_mean(direction, DIRECTIONS)}")
         self.principles = tuple(principles)
-        self._model, self._shelf, self._counts = model, shelf, counts
+        self._model, self._counts = model, counts
         self._direction, self._retries = direction, retries
+        # A model may say that its s- is 11 - s+ by construction, and that it answers all principles in one question.
+        self.mirrored: bool = getattr(model, "mirrored", False)
+        self._joint: bool = getattr(model, "joint", False)
         self.key_header = ("score", model.identity, model.engine, model.sampling, RUBRIC_VERSION, SYSTEM)
+        self._shelf = shelf.of(self.key_header, counts)
         self._prefix = blake2b("\x1f".join(self.key_header).encode(), digest_size=KEY_BYTES)
         self._questions = [[Question(name, sign) for sign in (1, -1)] for name in self.principles]
         self._suffixes = [[_suffix(question) for question in pair] for pair in self._questions]
@@ -95,6 +99,11 @@ class Judge:
 
     def _ask(self, texts: Sequence[str], wanted: NDArray[np.bool_], side: int) -> Scores:
         """Return the raw ratings (n, M) of one kind of question, from the shelf or else from the model."""
+        if side and self.mirrored:
+            values, known = self._ask(texts, wanted, 0)
+            return np.where(known, _TOP - values, 0).astype(np.float32), known
+        if self._joint:  # they come in one answer anyway, and must not depend on who asks first
+            wanted = np.broadcast_to(wanted.any(axis=1, keepdims=True), wanted.shape)
         values, known = np.zeros(wanted.shape, dtype=np.float32), np.zeros(wanted.shape, dtype=bool)
         rows, columns = np.nonzero(wanted)
         keys = self._keys(texts, rows, columns, side)
@@ -106,8 +115,8 @@ class Judge:
             if key not in stored
         }
         if missing:
-            self._collect(missing)
-            stored.update(self._shelf.get(list(missing)))
+            stored |= self._collect(missing)
+            stored |= self._shelf.get(list(missing))  # another job may have been first
         self._counts.asked += len(keys)
         known[rows, columns] = [key in stored for key in keys]
         values[rows, columns] = np.array([stored.get(key, 0.0) for key in keys], dtype=np.float32)
@@ -126,25 +135,26 @@ class Judge:
             keys.append(question.digest())
         return keys
 
-    def _collect(self, missing: dict[bytes, ScoreCall]) -> None:
-        """Ask the model, keep verdicts as they come, and ask again where there is none; what stays missing is left out.
+    def _collect(self, missing: dict[bytes, ScoreCall]) -> dict[bytes, float]:
+        """Ask the model, keep verdicts as they come, and ask again where there is none; return the verdicts.
 
         A number off the scale is no verdict.
         """
         self._counts.made += len(missing)
-        left = dict(missing)
+        left, found = dict(missing), dict[bytes, float]()
         for _ in range(self._retries + 1):
             keys = list(left)
             for group in _streamed(self._model, list(left.values())):
-                verdicts = {
-                    keys[answer.place]: float(answer.value)
+                verdicts = [
+                    (keys[answer.place], float(answer.value), answer.usage)
                     for answer in group
                     if answer.value is not None and _LOWEST <= answer.value <= _HIGHEST
-                }
-                self._shelf.put(verdicts.items())
+                ]
+                self._shelf.put(verdicts)
                 for answer in group:
                     self._counts.spend(answer.usage)
-                for key in verdicts:
+                for key, value, _ in verdicts:
+                    found[key] = value
                     left.pop(key, None)
             if not left:
                 break
@@ -152,6 +162,7 @@ class Judge:
                 key: replace(call, seed=blake2b(call.seed, digest_size=KEY_BYTES).digest())
                 for key, call in left.items()
             }
+        return found
 
 
 def _streamed(model: ScoreModel, calls: Sequence[ScoreCall]) -> Iterator[Sequence[Answer[float | None]]]:

@@ -18,6 +18,7 @@ __all__ = [
     "Embedder",
     "GenerationCall",
     "KnowsItsPool",
+    "NestsAnswers",
     "Question",
     "Ready",
     "ScoreCall",
@@ -172,6 +173,15 @@ class ChoiceModel(Protocol):
 
         Always of the model itself at temperature 1, whatever it samples with; without the token that ends a turn.
         """
+        ...
+
+
+@runtime_checkable
+class NestsAnswers(Protocol):
+    """A `ChoiceModel` that says how its answers are cut into tokens: what P("1") counts depends on it."""
+
+    def begins(self, answer: str, longer: str) -> bool:
+        """Whether the tokens of `answer` begin those of `longer`, so that P(answer) holds P(longer)."""
         ...
 
 
