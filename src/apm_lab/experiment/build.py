@@ -19,7 +19,7 @@ from apm_lab.experiment.schema import node_faults
 from apm_lab.experiment.settings import JudgeSettings, MappingSettings, PersonalizationSettings, PoolSettings
 from apm_lab.experiment.signature import read_signature
 from apm_lab.judging.judge import Judge
-from apm_lab.language.protocols import KnowsItsPool, Ready, ScoreModel, TextModel
+from apm_lab.language.protocols import Embedder, KnowsItsPool, Ready, ScoreModel, TextModel
 from apm_lab.language.recall import CallCounts, StoredTexts
 from apm_lab.language.simulated.reader import BayesReader
 from apm_lab.maths.mapping import MappingKind, check_mapping, draw_mappings
@@ -165,6 +165,10 @@ def _method(config: Mapping[str, Any], router_node: Mapping[str, Any], plugins: 
     given: dict[str, object] = {"trainer": trainer}
     if "router" in parameters:
         given["router"] = of_kind(make(router_node, plugins, trainer=trainer), StyleRouter, "router")
+    if "encoder" in parameters:
+        given["encoder"] = of_kind(make(config["encoder"], plugins), Embedder, "encoder")
+        if isinstance(given["encoder"], Ready):
+            given["encoder"].ready()
     method = make(config["method"], plugins, **given)
     if not isinstance(method, Method) and type(method) is not RoutingOracle:
         raise ConfigError(f"method._target_={config['method']['_target_']} is no method: it has no fit and respond")

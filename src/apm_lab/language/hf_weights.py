@@ -21,6 +21,7 @@ __all__ = [
     "auto_device",
     "auto_dtype",
     "identity_of",
+    "load_encoder",
     "load_language_model",
     "locate",
     "quiet_loading",
@@ -185,20 +186,33 @@ def load_language_model(path_or_id: str, revision: str | None, dtype: str, devic
 
     Raises ConfigError where the files are missing, damaged or of another kind of model.
     """
+    from transformers import AutoModelForCausalLM
+
+    return _loaded(AutoModelForCausalLM, "causal language model", path_or_id, revision, dtype, device)
+
+
+def load_encoder(path_or_id: str, revision: str | None, dtype: str, device: str) -> Loaded:
+    """Return a text encoder in eval mode and its tokenizer; raises as `load_language_model` does."""
+    from transformers import AutoModel
+
+    return _loaded(AutoModel, "text encoder", path_or_id, revision, dtype, device)
+
+
+def _loaded(kind: Any, named: str, path_or_id: str, revision: str | None, dtype: str, device: str) -> Loaded:  # noqa: ANN401
     require_model(path_or_id, revision)
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
     place = locate(path_or_id)
+    given = {"dtype": getattr(torch, dtype), "use_safetensors": True, "output_loading_info": True}
     with quiet_loading():
         try:
             tokenizer = AutoTokenizer.from_pretrained(place, revision=revision)
-            model, found = AutoModelForCausalLM.from_pretrained(
-                place, revision=revision, dtype=getattr(torch, dtype), use_safetensors=True, output_loading_info=True
-            )
+            model, found = kind.from_pretrained(place, revision=revision, **given)
         except Exception as fault:  # each library has its own for the same thing
-            raise ConfigError(f"{place} can't be loaded as a causal language model: {_first_line(fault)}") from fault
+            raise ConfigError(f"{place} can't be loaded as a {named}: {_first_line(fault)}") from fault
     lacking = sorted(found["missing_keys"]) + sorted(map(str, found["mismatched_keys"]))
+    lacking = [name for name in lacking if not name.startswith("pooler.")]  # of a head that is not used
     if lacking:
         raise ConfigError(f"{place}: weights do not fit config.json: {len(lacking)} missing, first {lacking[0]}")
     return Loaded(model.eval().requires_grad_(False).to(device), tokenizer)

@@ -178,6 +178,14 @@ def test_a_missing_key_is_found_before_anything_is_sent(value, monkeypatch):
     assert not endpoint.asked
 
 
+@pytest.mark.parametrize("key", [f"{KEY}\nHost: elsewhere", f"{KEY}\u20ac"])
+def test_a_key_that_no_header_can_hold_is_refused_unshown(key, monkeypatch):
+    monkeypatch.setenv("MY_KEY", key)
+    with Endpoint() as endpoint, pytest.raises(ConfigError, match="no key has") as fault:
+        model(endpoint, api_key_env="MY_KEY").generate(calls(1))
+    assert KEY not in str(fault.value)
+
+
 def test_the_key_is_in_no_repr(monkeypatch):
     monkeypatch.setenv("MY_KEY", KEY)
     with Endpoint(key=KEY) as endpoint:
@@ -305,6 +313,7 @@ def test_an_endpoint_that_does_not_heed_the_constraint_is_told():
         ({"concurrency": 0}, "concurrency=0: expected more than 0"),
         ({"timeout_s": 0.0}, "timeout_s=0.0: expected more than 0"),
         ({"extra": {"messages": []}}, "extra may not hold messages"),
+        ({"extra": 5}, "extra=5: expected fields"),
     ],
 )
 def test_values_that_can_not_be_are_refused_without_showing_a_secret(values, said):

@@ -52,6 +52,8 @@ class ChatSettings:
         ):
             if not fits:
                 raise ConfigError(f"{self.model}: {name}={value}: expected {wanted}")
+        if not isinstance(self.extra, Mapping):
+            raise ConfigError(f"{self.model}: extra={self.extra!r}: expected fields and their values, or null")
         taken = [name for name in self.extra if name in _OWN]
         if taken:
             raise ConfigError(f"{self.model}: extra may not hold {', '.join(taken)}: that is a key of its own or ours")

@@ -102,7 +102,8 @@ class Exchange:
         except (aiohttp.ClientConnectorCertificateError, ssl.SSLError) as fault:
             raise EndpointError(f"{self._access.base_url}: its certificate is not accepted: {fault}") from None
         except (aiohttp.ClientError, OSError) as fault:
-            raise PassingError(f"{' '.join(str(fault).split()) or type(fault).__name__}") from None
+            story = " ".join(str(fault).replace(" ssl:default", "").split())
+            raise PassingError(story or type(fault).__name__) from None
         if status >= 300:
             await self._refused(status, headers, answer, len(sent))
         try:
@@ -159,7 +160,7 @@ class Exchange:
         access = self._access
         advice = "see that it runs and can be reached (base_url)"
         if isinstance(fault, MalformedError):
-            advice = "the server or something before it does not speak as an OpenAI-compatible endpoint does"
+            advice = "see what it sends, and whether max_tokens, guided and logprobs_via fit it"
         elif fault.congested:
             advice = "it is given too much: wait, or take a smaller concurrency"
         elif fault.status == 408:

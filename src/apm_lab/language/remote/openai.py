@@ -52,6 +52,8 @@ class Endpoint:
                 f"{self.base_url}: the environment variable {self.key_env} is not set; put the endpoint's key into it, "
                 "or give api_key_env=null where it wants none"
             )
+        if not (key.isascii() and key.isprintable()):  # no header may hold it, and no traceback may show it
+            raise ConfigError(f"{self.base_url}: {self.key_env} holds characters that no key has")
         return key
 
     def access(self, model: str) -> Access:
