@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -27,6 +28,7 @@ __all__ = [
     "KEY_BYTES",
     "VERSION",
     "Keeping",
+    "Measured",
     "ScoreShelf",
     "Shelf",
     "Store",
@@ -56,6 +58,17 @@ class Traffic(Protocol):
 
     bytes_read: int
     bytes_written: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What making some rows took: seconds and tokens, the latter of `counted` of them."""
+
+    rows: int
+    seconds: float
+    tokens_in: int
+    tokens_out: int
+    counted: int
 
 
 class Keeping(Protocol[Value]):
@@ -107,6 +120,11 @@ class Shelf(Generic[Value]):
     def count(self) -> int:
         """Return the number of rows, all machines' together."""
         return self._shards.count()
+
+    def measured(self) -> Measured:
+        """Return what the rows of this source took so far, on all machines."""
+        rows, seconds, read, written, counted = self._shards.measured(self._header)
+        return Measured(int(rows), seconds, int(read), int(written), int(counted))
 
     def close(self) -> None:
         """Close the files; the next use opens them again."""

@@ -48,7 +48,7 @@ class Budget:
     @property
     def limited(self) -> bool:
         """Whether there is any limit."""
-        return not self.usd is self.tokens is self.calls is None
+        return any(limit is not None for limit in (self.usd, self.tokens, self.calls))
 
     def room(self, bounds: Iterable[int], read_share: Callable[[int], float]) -> int:
         """Return how many of the next calls fit for certain; `bounds` are the most tokens that each can take."""
@@ -88,11 +88,11 @@ class Guarded:
 
     def __init__(
         self,
-        model: Any,
+        model: Any,  # noqa: ANN401 (of texts or of scores)
         role: str,
         budget: Budget,
         price: Price,
-        ask: Callable[[Any, Sequence[Any]], Answers],  # noqa: ANN401
+        ask: Callable[[Any, Sequence[Any]], Answers],
     ) -> None:
         self._model, self._role, self._budget, self._price, self._ask = model, role, budget, price, ask
         self._most_out = most_tokens_out(model.sampling) or _USUAL_MOST

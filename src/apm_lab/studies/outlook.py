@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from apm_lab.judging.health import measure_health
+from apm_lab.errors import PendingCalls
+from apm_lab.judging.health import measure_health, require_health
 from apm_lab.judging.judge import Judge, streamed_scores
 from apm_lab.language.foresight import Foreseen, Outlook
+from apm_lab.language.protocols import Deferring
 from apm_lab.language.recall import CallCounts, StoredTexts, streamed
 from apm_lab.studies.personalization import Personalization
 from apm_lab.studies.world import Progress
 
-__all__ = ["look_ahead"]
+__all__ = ["collect", "look_ahead"]
 
 
 def look_ahead(
@@ -30,8 +32,47 @@ def look_ahead(
         model=_foreseen_texts(study.model, "model", outlook, counts),
         judge=_foreseen_judge(study.judge, outlook, counts),
     )
-    measure_health(foreseen.judge)
+    health = measure_health(foreseen.judge)
+    if counts is not None and not health.n_missing:  # nothing more is spent on an unhealthy judge
+        require_health(health, study.allow_unhealthy)
     foreseen.build(progress)
+
+
+def collect(study: Personalization, counts: Mapping[str, CallCounts], progress: Progress) -> None:
+    """Let backends that answer later send out all calls of the stage that the study has reached, each in one piece.
+
+    Everybody else is asked as far as these calls' answers are there. Returns nothing where no call is left waiting;
+    PendingCalls says where they wait.
+    """
+    roles = (study.rewriter, study.generator, study.model, study.judge)
+    backends = {id(backend): backend for role in roles for backend in _deferring(role.model)}.values()
+    if not backends:
+        return
+    for backend in backends:
+        backend.collecting = True
+    try:
+        look_ahead(study, Outlook(), progress, counts)
+    finally:
+        for backend in backends:
+            backend.collecting = False
+    waiting = []
+    for backend in backends:
+        try:
+            backend.export()
+        except PendingCalls as pending:
+            waiting.append(str(pending))
+    if waiting:
+        raise PendingCalls("\n".join(waiting))
+
+
+def _deferring(model: object, depth: int = 3) -> Iterator[Deferring]:
+    """Yield the backends that answer later among a model and those that it asks itself (a judge its language model)."""
+    if isinstance(vars(model).get("collecting"), bool) and isinstance(model, Deferring):
+        yield model
+    elif depth:
+        for inner in vars(model).values():
+            if hasattr(inner, "__dict__") and hasattr(inner, "identity"):
+                yield from _deferring(inner, depth - 1)
 
 
 def _foreseen_texts(
