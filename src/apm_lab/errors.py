@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 __all__ = [
     "ApmLabError",
+    "BudgetError",
     "ConfigError",
     "DataError",
     "EndpointError",
@@ -45,6 +46,10 @@ class EndpointError(ApmLabError):
 
 class PendingCalls(ApmLabError):  # noqa: N818 (no fault: a stage of the work)
     """Calls are written to a batch file and wait for their answers; says where, and what to do next."""
+
+
+class BudgetError(ApmLabError):
+    """The next call to a model might pass the budget."""
 
 
 class MissingPackageError(ApmLabError):

@@ -115,6 +115,13 @@ class Shard:
             if file_number(self.path) != at.number:
                 raise Moved
 
+    def measured(self, header: Sequence[str]) -> tuple[float, ...]:
+        """Return what this source's rows took so far: rows, seconds, tokens read and written, rows with tokens."""
+        query = "SELECT timed, seconds, tokens_in, tokens_out, counted FROM sources WHERE header = ?"
+        with self.session() as at:
+            found = at.connection.execute(query, (_header_text(header),)).fetchone()
+        return tuple(found) if found else (0, 0.0, 0, 0, 0)
+
     def count(self) -> int:
         """Return the number of rows."""
         with self.session() as at:
@@ -190,13 +197,17 @@ def _among(connection: sqlite3.Connection, columns: str, keys: Sequence[bytes]) 
 
 def _source(at: _Open, header: Sequence[str]) -> int:
     """Return the number of the source with this header, which is written where it is not there yet."""
-    text = json.dumps(list(header), ensure_ascii=False)
+    text = _header_text(header)
     number = at.sources.get(text)
     if number is None:
         at.connection.execute("INSERT OR IGNORE INTO sources (header) VALUES (?)", (text,))
         (number,) = at.connection.execute("SELECT id FROM sources WHERE header = ?", (text,)).fetchone()
         at.sources[text] = number
     return number
+
+
+def _header_text(header: Sequence[str]) -> str:
+    return json.dumps(list(header), ensure_ascii=False)
 
 
 def file_number(path: Path) -> int | None:

@@ -64,6 +64,14 @@ class Shards:
         own = self.own_count() if self._own else 0
         return own + sum(self._with_other(other, Shard.count, 0) for other in self._other_machines())
 
+    def measured(self, header: Sequence[str]) -> tuple[float, ...]:
+        """Return the sums of `Shard.measured` over all files."""
+        nothing: tuple[float, ...] = (0, 0.0, 0, 0, 0)
+        use = partial(_measured, header=header)
+        found = [self._with_own(use)] if self._own else []
+        found += [self._with_other(other, use, nothing) for other in self._other_machines()]
+        return tuple(map(sum, zip(nothing, *found, strict=True)))
+
     def own_count(self) -> int:
         """Return the number of rows of this machine, whose file is made when missing."""
         return self._with_own(Shard.count)
@@ -128,6 +136,10 @@ class Shards:
 
 def _values(shard: Shard, keys: Sequence[bytes]) -> dict[bytes, Any]:
     return shard.get(keys)
+
+
+def _measured(shard: Shard, header: Sequence[str]) -> tuple[float, ...]:
+    return shard.measured(header)
 
 
 def _held(shard: Shard, keys: Sequence[bytes]) -> set[bytes]:

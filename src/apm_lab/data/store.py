@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -23,7 +24,19 @@ from apm_lab.data.shards import Shards, named_faults
 from apm_lab.data.shelf_kind import SCORES, TEXTS, VECTORS
 from apm_lab.errors import StoreError
 
-__all__ = ["KEY_BYTES", "VERSION", "ScoreShelf", "Shelf", "Store", "TextShelf", "Tokens", "Traffic", "VectorShelf"]
+__all__ = [
+    "KEY_BYTES",
+    "VERSION",
+    "Keeping",
+    "Measured",
+    "ScoreShelf",
+    "Shelf",
+    "Store",
+    "TextShelf",
+    "Tokens",
+    "Traffic",
+    "VectorShelf",
+]
 
 KEY_BYTES = 16
 KINDS = (TEXTS, SCORES, VECTORS)
@@ -45,6 +58,25 @@ class Traffic(Protocol):
 
     bytes_read: int
     bytes_written: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What making some rows took: seconds and tokens, the latter of `counted` of them."""
+
+    rows: int
+    seconds: float
+    tokens_in: int
+    tokens_out: int
+    counted: int
+
+
+class Keeping(Protocol[Value]):
+    """What remembers values by key: a shelf, or what stands in for one."""
+
+    def of(self, header: Sequence[str], traffic: Traffic | None = None, /) -> Keeping[Value]: ...  # noqa: D102
+    def get(self, keys: Sequence[bytes], /) -> dict[bytes, Value]: ...  # noqa: D102
+    def put(self, rows: Iterable[tuple[bytes, Value] | tuple[bytes, Value, Tokens | None]], /) -> None: ...  # noqa: D102
 
 
 class Shelf(Generic[Value]):
@@ -88,6 +120,11 @@ class Shelf(Generic[Value]):
     def count(self) -> int:
         """Return the number of rows, all machines' together."""
         return self._shards.count()
+
+    def measured(self) -> Measured:
+        """Return what the rows of this source took so far, on all machines."""
+        rows, seconds, read, written, counted = self._shards.measured(self._header)
+        return Measured(int(rows), seconds, int(read), int(written), int(counted))
 
     def close(self) -> None:
         """Close the files; the next use opens them again."""

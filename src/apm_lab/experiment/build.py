@@ -81,10 +81,14 @@ def build_personalization(
     counts: Mapping[str, CallCounts],
     log: Callable[[str, dict[str, float]], None] | None,
     checkpoint: Callable[[int, str], Path] | None,
+    *,
+    guard: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
+    planning: bool = False,
 ) -> Personalization:
     """Return the personalization study that a sound, resolved config describes.
 
-    `name` is the method's option, `baseline` the node of the router that is fitted beside its own.
+    `name` is the method's option, `baseline` the node of the router that is fitted beside its own. `guard` gives the
+    models by role in which the study sees them. For `planning` they need not be usable on this machine.
     """
     plugins = tuple(config["plugins"])
     wanted: PoolSettings = make(config["pool"], plugins)
@@ -97,8 +101,10 @@ def build_personalization(
     prompts = split_prompts(data.prompts, users.turns, seed)
     judge: JudgeSettings = make(_told_how_to_ask(config["judge"], pool, plugins), plugins)
     models = {role: of_kind(make(config[role], plugins), TextModel, role) for role in ROLES if role != "judge"}
-    _require_usable((*models.values(), judge.model), pool)
-    texts = {role: StoredTexts(model, store.texts, counts[role]) for role, model in models.items()}
+    models["judge"] = of_kind(judge.model, ScoreModel, "judge.model")
+    _require_usable(models.values(), pool, planning)
+    models = guard(models)
+    texts = {role: StoredTexts(models[role], store.texts, counts[role]) for role in ROLES if role != "judge"}
     simulated = config["rewriter"]["_target_"].startswith("apm_lab.language.simulated.")
     method = _method(config, config["router"], plugins)
     require_own_name(name, method)
@@ -112,7 +118,7 @@ def build_personalization(
         generator=texts["generator"],
         model=texts["model"],
         judge=Judge(
-            of_kind(judge.model, ScoreModel, "judge.model"),
+            models["judge"],
             store.scores,
             counts["judge"],
             [slug(principle) for principle in pool.principles],
@@ -132,10 +138,10 @@ def build_personalization(
     )
 
 
-def _require_usable(models: Iterable[object], pool: Pool) -> None:
+def _require_usable(models: Iterable[object], pool: Pool, planning: bool) -> None:
     """Raise ApmLabError where a backend lacks something on this machine, or does not know the pool."""
     for model in models:
-        if isinstance(model, Ready):
+        if isinstance(model, Ready) and not planning:
             model.ready()
         if isinstance(model, KnowsItsPool):
             model.require([slug(name) for name in pool.attributes], [slug(name) for name in pool.principles])

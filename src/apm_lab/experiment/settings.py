@@ -9,11 +9,13 @@ from apm_lab.language.protocols import ScoreModel
 from apm_lab.maths.mapping import MappingKind
 
 __all__ = [
+    "BudgetSettings",
     "CallbackSettings",
     "JudgeSettings",
     "MappingSettings",
     "PersonalizationSettings",
     "PoolSettings",
+    "PriceSettings",
     "RootSettings",
     "StoreSettings",
 ]
@@ -28,6 +30,8 @@ class RootSettings:
     store: StoreSettings
     plugins: list[str]
     debug: bool = False
+    plan: bool = False
+    budget: BudgetSettings | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,22 @@ class StoreSettings:
     path: str
     shared: bool | None = None
     machine: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSettings:
+    """The most that one run may spend on models (null: no limit); see `language.budget.Budget`."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    calls: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceSettings:
+    """`models`: USD per million tokens read and written, by model id."""
+
+    models: dict[str, list[float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,6 +67,7 @@ class BatchModel:
         self._answers = BatchAnswers(self.folder)
         self._written: set[bytes] = set()
         self._draft: IO[str] | None = None
+        self.collecting = False
 
     @property
     def identity(self) -> str:
@@ -87,7 +88,10 @@ class BatchModel:
         return texts
 
     def stream(self, calls: Sequence[GenerationCall]) -> Iterator[Sequence[Answer[str]]]:
-        """Yield the answers that the files hold; after them PendingCalls says where the other calls are written."""
+        """Yield the answers that the files hold; after them PendingCalls says where the other calls are written.
+
+        While `collecting`, the others are only noted for an `export` to come.
+        """
         self._answers.refresh()
         missing = []
         for start in range(0, len(calls), _GROUP):
@@ -102,7 +106,8 @@ class BatchModel:
                 yield group
         if missing:
             self.defer(missing)
-            self.export()
+            if not self.collecting:
+                self.export()
 
     def defer(self, calls: Sequence[GenerationCall]) -> None:
         """Note calls for the next `export`, each once; those that the files answer are left out."""

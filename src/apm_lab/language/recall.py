@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from apm_lab.data.store import KEY_BYTES, TextShelf
+from apm_lab.data.store import KEY_BYTES, Keeping
 from apm_lab.errors import DataError
 from apm_lab.language.protocols import Answer, GenerationCall, StreamsTexts, TextModel, Usage
 
@@ -43,11 +43,11 @@ class CallCounts:
 class StoredTexts:
     """Answers generation calls from the shelf, and asks the model only for those that are missing."""
 
-    def __init__(self, model: TextModel, shelf: TextShelf, counts: CallCounts) -> None:
-        self._model, self._counts = model, counts
+    def __init__(self, model: TextModel, shelf: Keeping[str], counts: CallCounts) -> None:
+        self.model, self._counts = model, counts
         self._prefix = blake2b(digest_size=KEY_BYTES)
         self.key_header = ("generate", model.identity, model.engine, model.sampling)
-        self._shelf = shelf.of(self.key_header, counts)
+        self.shelf = shelf.of(self.key_header, counts)
         self._prefix.update("\x1f".join(self.key_header).encode())
 
     def key(self, call: GenerationCall) -> bytes:
@@ -67,26 +67,26 @@ class StoredTexts:
         leaves calls unanswered.
         """
         keys = [self.key(call) for call in calls]
-        texts = self._shelf.get(keys)
+        texts = self.shelf.get(keys)
         missing = {key: call for key, call in zip(keys, calls, strict=True) if key not in texts}
         self._counts.asked += len(calls)
         if missing:
             fresh, answers = list(missing), dict[bytes, str]()
-            for group in streamed(self._model, list(missing.values())):
+            for group in streamed(self.model, list(missing.values())):
                 self._keep(fresh, group)
                 answers.update((fresh[answer.place], answer.value) for answer in group)
             if len(answers) != len(fresh):
-                raise DataError(f"{self._model.identity} gave {len(answers)} answers to {len(fresh)} calls")
+                raise DataError(f"{self.model.identity} gave {len(answers)} answers to {len(fresh)} calls")
             # Read back: when another job wrote the same key first, its text is the one that counts.
-            texts |= answers | self._shelf.get(fresh)
+            texts |= answers | self.shelf.get(fresh)
         return [texts[key] for key in keys]
 
     def _keep(self, keys: Sequence[bytes], group: Sequence[Answer[str]]) -> None:
         try:
-            self._shelf.put((keys[answer.place], answer.value, answer.usage) for answer in group)
+            self.shelf.put((keys[answer.place], answer.value, answer.usage) for answer in group)
         except UnicodeEncodeError as fault:
             raise DataError(
-                f"{self._model.identity} answered with half of a surrogate pair ({fault.object[fault.start]!a}), "
+                f"{self.model.identity} answered with half of a surrogate pair ({fault.object[fault.start]!a}), "
                 "which can't be stored; expected valid Unicode"
             ) from fault
         for answer in group:
