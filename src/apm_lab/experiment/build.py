@@ -117,14 +117,7 @@ def build_personalization(
         rewriter=texts["rewriter"],
         generator=texts["generator"],
         model=texts["model"],
-        judge=Judge(
-            models["judge"],
-            store.scores,
-            counts["judge"],
-            [slug(principle) for principle in pool.principles],
-            judge.direction,
-            judge.retries,
-        ),
+        judge=_asking(judge, models["judge"], pool, store, counts["judge"]),
         method=method,
         method_name=name,
         seed=seed,
@@ -136,6 +129,11 @@ def build_personalization(
         log=log,
         checkpoint=checkpoint if config["callbacks"]["checkpoints"] else None,
     )
+
+
+def _asking(settings: JudgeSettings, model: ScoreModel, pool: Pool, store: Store, counts: CallCounts) -> Judge:
+    principles = [slug(principle) for principle in pool.principles]
+    return Judge(model, store.scores, counts, principles, settings.direction, settings.retries)
 
 
 def _require_usable(models: Iterable[object], pool: Pool, planning: bool) -> None:
