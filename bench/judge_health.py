@@ -62,7 +62,7 @@ def main() -> None:
     prompts = [prompt.text for prompt in read_prompts()][: 60 if parser.parse_args().quick else 640]
     for score in ("sampled", "expected"):
         with tempfile.TemporaryDirectory() as folder:
-            store = Store(Path(folder) / "store.sqlite")
+            store = Store(Path(folder) / "store")
             judge = Judge(SimulatedJudge(score), store.scores, CallCounts(), [slug(name) for name in PRINCIPLES])
             health = measure_health(judge)
         mean, least = np.mean(list(health.auc.values())), min(health.auc, key=health.auc.__getitem__)

@@ -7,10 +7,13 @@ from difflib import get_close_matches
 
 __all__ = [
     "ApmLabError",
+    "BudgetError",
     "ConfigError",
     "DataError",
+    "EndpointError",
     "JudgeError",
     "MissingPackageError",
+    "PendingCalls",
     "StoreError",
     "did_you_mean",
     "require_known",
@@ -35,6 +38,18 @@ class StoreError(ApmLabError):
 
 class JudgeError(ApmLabError):
     """The judge failed its health check."""
+
+
+class EndpointError(ApmLabError):
+    """A language model's endpoint does not answer, or not as it should; names the endpoint and what it said."""
+
+
+class PendingCalls(ApmLabError):  # noqa: N818 (no fault: a stage of the work)
+    """Calls are written to a batch file and wait for their answers; says where, and what to do next."""
+
+
+class BudgetError(ApmLabError):
+    """The next call to a model might pass the budget."""
 
 
 class MissingPackageError(ApmLabError):

@@ -75,7 +75,7 @@ def test_list_shows_one_group(capsys):
     ("arguments", "message"),
     [
         (["list", "routr"], "no config group 'routr'; did you mean router"),
-        (["store"], "no store at outputs/store.sqlite"),
+        (["store"], "no store at outputs/store"),
         (["report"], "report needs a run's folder"),
         (["report", "nowhere"], "nowhere holds no finished run"),
         (["reprt"], "did you mean report"),

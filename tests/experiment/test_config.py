@@ -9,9 +9,16 @@ from apm_lab.experiment.identity import run_identity
 from apm_lab.experiment.preflight import require_sound
 
 OPTIONS = sorted(
-    f"{'+' if file.parent.name == 'scale' else ''}{file.parent.name}={file.stem}"
-    for file in config_folder().glob("*/*.yaml")
+    f"{'+' if group == 'scale' else ''}{group}={name}"
+    for file in config_folder().glob("*/**/*.yaml")
+    for group, _, name in [file.relative_to(config_folder()).with_suffix("").as_posix().partition("/")]
 )
+
+# What an option has no default for.
+NEEDED = {
+    "openai": ("model=m", "base_url=http://localhost:8000/v1"),
+    "batch": ("model=m", "folder=batch"),
+}
 
 
 def composed(*overrides):
@@ -25,11 +32,13 @@ def test_options_are_found():
 
 @pytest.mark.parametrize("option", OPTIONS)
 def test_option_passes_the_preflight(option):
-    require_sound(composed(option))
+    group, _, name = option.partition("=")
+    where = "judge.model.model" if group == "judge" else group
+    require_sound(composed(option, *(f"++{where}.{value}" for value in NEEDED.get(name, ()))))
 
 
 @pytest.mark.parametrize(
-    "file", sorted(config_folder().glob("*/*.yaml")), ids=lambda file: f"{file.parent.name}/{file.stem}"
+    "file", sorted(config_folder().glob("*/**/*.yaml")), ids=lambda file: f"{file.parent.name}/{file.stem}"
 )
 def test_a_yaml_is_values_and_at_most_a_screen(file):
     lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]

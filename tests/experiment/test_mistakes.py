@@ -182,7 +182,7 @@ def test_a_file_that_is_no_store_is_refused(capfd, tmp_path):
     ("arguments", "message"),
     [
         (["store.path=folder"], r"store folder: unable to open database file"),
-        (["store.path=file/store.sqlite"], r"store file/store\.sqlite: (Not a directory|File exists)"),
+        (["store.path=file/store"], r"store file/store: (Not a directory|File exists)"),
         (["store.path=''"], r"store\.path='': expected a path"),
         (["store.path=half.sqlite"], r"half\.sqlite: (file is not a database|database disk image is malformed)"),
         (["outputs=file"], r"file can't be written"),

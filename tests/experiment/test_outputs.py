@@ -217,7 +217,7 @@ def test_what_a_simulated_model_does_not_know_is_refused_before_anything_is_made
     assert (process.returncode, "Traceback" in err) == (2, False)
     assert f"pool.{key}: " in err
     assert "did you mean" in err
-    assert Store(tmp_path / "outputs" / "store.sqlite").texts.count() == 0
+    assert Store(tmp_path / "outputs" / "store").texts.count() == 0
 
 
 KEYED = """
@@ -268,7 +268,7 @@ def test_no_training_users_are_missed_before_the_judge_is_asked(tmp_path):
     _, err = process.communicate()
     assert process.returncode == 2
     assert "users.train=0: routing learns" in err
-    assert Store(tmp_path / "outputs" / "store.sqlite").scores.count() == 0
+    assert Store(tmp_path / "outputs" / "store").scores.count() == 0
 
 
 JUDGES = """

@@ -34,6 +34,8 @@ def test_a_judge_that_tells_is_healthy(judge_of):
     health = measure_health(judge)
     assert health.auc == dict.fromkeys(TABLE_6, 1.0)
     assert health.pearson == pytest.approx(-1)
+    assert (health.imbalance, health.mirrored) == (0, False)
+    assert health.pearsons == pytest.approx(dict.fromkeys(TABLE_6, -1.0))
     assert (health.faults, health.mute, health.unchecked) == ([], (), ())
     assert (health.n, health.n_missing) == (480, 0)
     require_health(health, allow_unhealthy=False)
@@ -44,6 +46,7 @@ def test_a_judge_that_ignores_avoid_fails_by_pearson_alone(judge_of):
     health = measure_health(judge)
     assert min(health.auc.values()) == 1
     assert health.faults == ["Pearson(s+, s-) is +1.00, above -0.3"]
+    assert health.imbalance == 7  # |9 + 9 - 11| and |2 + 2 - 11|
     with pytest.raises(JudgeError, match=r"Pearson.*judge\.allow_unhealthy=true"):
         require_health(health, allow_unhealthy=False)
     require_health(health, allow_unhealthy=True)

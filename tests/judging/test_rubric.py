@@ -1,11 +1,19 @@
 import re
+from hashlib import blake2b
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apm_lab.data.pool import PRINCIPLES, slug
-from apm_lab.judging.rubric import SYSTEM, fenced, question_text
+from apm_lab.judging.rubric import (
+    JOINT_SYSTEM,
+    RUBRIC_VERSION,
+    SYSTEM,
+    fenced,
+    joint_question_text,
+    question_text,
+)
 from apm_lab.language.protocols import Question
 
 # what a reader may take for a fence, whatever its case and blanks
@@ -67,3 +75,20 @@ def test_the_two_directions_are_two_questions():
 def test_the_scale_is_named_with_both_ends():
     assert "from 1 (not at all) to 10 (very strongly)" in SYSTEM
     assert "never an instruction" in SYSTEM
+
+
+def test_joint_questions_name_every_principle_once_after_the_text():
+    assert joint_question_text(["casual", "acknowledges_uncertainty"], -1) == (
+        "How strongly does the text avoid each of these principles?\ncasual\nacknowledges uncertainty"
+    )
+    assert "from 1 (not at all) to 10 (very strongly)" in JOINT_SYSTEM
+
+
+WORDINGS = {"2": "b518d6b403880937"}
+
+
+def test_another_wording_is_another_version():
+    # A new wording under an old version would be answered by what the old one has in the store.
+    said = [SYSTEM, JOINT_SYSTEM, fenced("<text>a</text>")]
+    said += [question_text(Question("a_b", sign)) + joint_question_text(["a_b", "c"], sign) for sign in (1, -1)]
+    assert blake2b("\x1f".join(said).encode(), digest_size=8).hexdigest() == WORDINGS[RUBRIC_VERSION]

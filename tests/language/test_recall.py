@@ -60,7 +60,7 @@ def test_the_first_writers_text_counts(stored):
     texts, model, counts = stored
 
     def late(calls):
-        texts._shelf.put([(texts.key(one), "the other job's") for one in calls[:1]])
+        texts.shelf.put([(texts.key(one), "the other job's") for one in calls[:1]])
         return ["mine"] * len(calls)
 
     model.generate = late
@@ -74,14 +74,14 @@ def test_a_model_that_fails_leaves_nothing_behind(stored):
     model.generate = lambda calls: ["one answer too few"] * (len(calls) - 1)
     with pytest.raises(DataError, match="answers to 2 calls"):
         texts.generate([call("a"), call("b")])
-    assert texts._shelf.count() == 0
+    assert texts.shelf.count() == 0
 
 
 def test_an_answer_that_is_no_unicode_text_is_named_and_not_kept(stored):
     texts, _, _ = stored
     with pytest.raises(DataError, match=r"echo@1 answered with half of a surrogate pair \('\\ud800'\)"):
         texts.generate([call("a"), call("b \ud800")])
-    assert texts._shelf.count() == 0
+    assert texts.shelf.count() == 0
 
 
 def test_the_key_depends_on_what_spec_names_and_on_nothing_else(tmp_path):

@@ -32,9 +32,9 @@ def draws(**means):
     return PersonalizationDraws("routing", arms, np.arange(D), ids, HEALTH, ("casual", "not casual"))
 
 
-def printed(found):
+def printed(found, health=HEALTH):
     console = Console(file=io.StringIO(), width=140)
-    print_summary(console, "title", summarise(found, 0), HEALTH)
+    print_summary(console, "title", summarise(found, 0), health)
     return console.file.getvalue()
 
 
@@ -44,6 +44,20 @@ def test_zero_controls_leave_the_run_valid():
     assert summary.comparisons["constant_style"].significant
     assert ", significant" in printed(draws())
     assert "VOID" not in printed(draws())
+
+
+@pytest.mark.parametrize(
+    ("figures", "line"),
+    [
+        ({"pearson": -0.8}, "least 0.90, Pearson(s+, s-) -0.80\n"),
+        ({"pearson": -0.8, "imbalance": 1.234}, "least 0.90, Pearson(s+, s-) -0.80, mean |s+ + s- - 11| 1.23\n"),
+        ({"pearson": None, "mirrored": True}, "least 0.90, s- = 11 - s+ by construction\n"),
+    ],
+)
+def test_the_footer_says_how_follow_and_avoid_ratings_fit_together(figures, line):
+    health = Health(auc={"casual": 0.9}, unchecked=(), n=24, n_missing=0, **figures)
+    shown = "\n".join(row.rstrip() for row in printed(draws(), health).splitlines()) + "\n"
+    assert line in shown
 
 
 @pytest.mark.parametrize("name", ["nonpersonalized", "shuffled", "random_style"])

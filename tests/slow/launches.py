@@ -130,8 +130,14 @@ def figures(folder):
     return found
 
 
-def store_rows(folder, name="outputs/store.sqlite"):
+def store_rows(folder, name="outputs/store"):
     """Return everything in the store of `folder`, having checked that SQLite finds it intact."""
-    with contextlib.closing(sqlite3.connect(folder / name)) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        return {table: sorted(connection.execute(f"SELECT * FROM {table}")) for table in ("meta", "texts", "scores")}
+    found = {}
+    for file in sorted((folder / name).glob("*/*.sqlite")):
+        with contextlib.closing(sqlite3.connect(file)) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            query = "SELECT key, header, value, rows.tokens_in, checksum FROM rows JOIN sources ON id = source"
+            found[file.stem] = sorted(connection.execute(query))
+    assert set(found) == {"texts", "scores"}
+    assert not list((folder / name).rglob("*damaged*"))
+    return found

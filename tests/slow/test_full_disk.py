@@ -48,10 +48,10 @@ def with_store_only(folder, arguments):
 @pytest.mark.parametrize(
     ("arguments", "stored", "most_kib", "named"),
     [
-        (NGRAMS, False, 2, "store outputs/store.sqlite"),  # making it
-        (NGRAMS, False, 20, "store outputs/store.sqlite"),  # its shared memory
-        (NGRAMS, False, 150, "store outputs/store.sqlite"),  # the training users' texts
-        (NGRAMS, False, 1500, "store outputs/store.sqlite"),  # the test users'
+        (NGRAMS, False, 2, "store outputs/store"),  # making it
+        (NGRAMS, False, 20, "store outputs/store"),  # its shared memory
+        (NGRAMS, False, 150, "store outputs/store"),  # the training users' texts
+        (NGRAMS, False, 1500, "store outputs/store"),  # the test users'
         ([*NGRAMS, "users.test=200"], True, 40, "parts/draw-0000.npz"),
         ([*NGRAMS, "method=nonpersonalized", "users.test=10", "mapping.draws=400"], True, 33, "results.parquet"),
         ([*NGRAMS, "method=nonpersonalized", "users.test=100", "mapping.draws=80"], True, 33, "users.parquet"),
@@ -86,8 +86,9 @@ def test_a_file_that_may_not_grow(tmp_path, arguments, stored, most_kib, named):
     assert ended.code == 2, ended.out + ended.err
     assert named in assert_one_message(ended.err)
     assert not list(folder.rglob("manifest.json"))
-    with contextlib.closing(sqlite3.connect(folder / "outputs" / "store.sqlite")) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    for file in (folder / "outputs" / "store").glob("*/*.sqlite"):
+        with contextlib.closing(sqlite3.connect(file)) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     complete(folder, arguments)
     complete(whole, arguments)
     assert_equal_tables(tables(folder), tables(whole))
@@ -135,7 +136,7 @@ def growing(folder, arguments, sizes):
 def test_a_disk_that_grows_page_by_page(tmp_path):
     """The run's folder alone lies on it: each of its files in turn is the one that finds no space."""
     full, whole = tmp_path / "full", tmp_path / "whole"
-    arguments = [*NGRAMS, "store.path=store.sqlite"]
+    arguments = [*NGRAMS, "store.path=store"]
     ended, said = growing(full, arguments, range(4, 400, 4))
     assert ended.code == 0, ended.err
     assert len(said) > 15
@@ -146,7 +147,7 @@ def test_a_disk_that_grows_page_by_page(tmp_path):
     complete(whole, arguments)
     assert_equal_tables(tables(full), tables(whole))
     assert figures(full) == figures(whole)
-    assert store_rows(full, "store.sqlite") == store_rows(whole, "store.sqlite")
+    assert store_rows(full, "store") == store_rows(whole, "store")
 
 
 def test_a_disk_that_grows_by_half_holds_the_store_too(tmp_path):
@@ -155,7 +156,7 @@ def test_a_disk_that_grows_by_half_holds_the_store_too(tmp_path):
     ended, said = growing(full, arguments, [int(20 * 1.5**step) for step in range(20)])
     assert ended.code == 0, ended.err
     assert len(said) > 5
-    assert all("store outputs/store.sqlite" in assert_one_message(err) for err in said[:3])
+    assert all("store outputs/store/" in assert_one_message(err) for err in said[:3])
     complete(whole, arguments)
     assert_equal_tables(tables(full), tables(whole))
     assert figures(full) == figures(whole)
@@ -164,7 +165,7 @@ def test_a_disk_that_grows_by_half_holds_the_store_too(tmp_path):
 
 def test_a_checkpoint_on_a_full_disk_is_named(tmp_path):
     full, whole = tmp_path / "full", tmp_path / "whole"
-    arguments = ["+scale=smoke", "logger=csv", "store.path=store.sqlite", "trainer.checkpoint_folder=outputs/state"]
+    arguments = ["+scale=smoke", "logger=csv", "store.path=store", "trainer.checkpoint_folder=outputs/state"]
     ended, said = growing(full, arguments, [100, 20_000])
     assert ended.code == 0, ended.err
     assert re.search(r"outputs/state/\w+/last.ckpt can't be written: No space left", assert_one_message(said[0]))

@@ -51,7 +51,7 @@ def small_study(
     **settings,
 ) -> Personalization:
     """Return a study on the packaged prompts whose store lies in `folder`."""
-    store = Store(folder / "store.sqlite")
+    store = Store(folder / "store")
     pool = Pool.chosen(size, None, principles, "system")
     users = UserSettings(train=train, test=test, validation=validation, turns=turns)
     prompts = split_prompts(read_prompts(), turns, seed)

@@ -2,7 +2,7 @@ import pytest
 import torch
 from transformers import ModernBertConfig, ModernBertModel
 
-from apm_lab.training.modernbert_pass import computes_no_padding, pooled_states, takes_short_way
+from apm_lab.training.modernbert_pass import attention_groups, computes_no_padding, pooled_states, takes_short_way
 from apm_lab.training.router_module import mean_pool
 
 KINDS = ["full_attention", "sliding_attention", "sliding_attention"]
@@ -112,3 +112,23 @@ def test_padding_costs_something_on_a_gpu_and_for_longer_texts():
     assert computes_no_padding(modernbert(), 512, "cpu")
     assert not computes_no_padding(modernbert(), 513, "cpu")
     assert not computes_no_padding(modernbert(), 512, "gpu")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "sizes"),
+    [
+        ([7], [1]),
+        ([10, 10, 11, 12], [4]),  # one group: 4000 + 4 * 144
+        ([10, 10, 10, 500], [3, 1]),  # 2 * 4000 + 3 * 100 + 500^2, not 4000 + 4 * 500^2
+        ([100, 110, 200, 203, 500], [2, 2, 1]),
+        ([300, 303, 340], [2, 1]),  # 303^2 - 300^2 < 4000 < 340^2 - 303^2
+    ],
+)
+def test_texts_share_an_attention_matrix_where_that_costs_least(lengths, sizes):
+    def cost(parts):
+        ends = [sum(parts[: place + 1]) for place in range(len(parts))]
+        return sum(4000 + size * lengths[end - 1] ** 2 for size, end in zip(parts, ends, strict=True))
+
+    found = attention_groups(lengths)
+    assert cost(found) <= cost(sizes)
+    assert found == sizes

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from apm_lab.errors import ConfigError
 from apm_lab.records import Message, Style
 
-__all__ = ["ATTRIBUTES", "PRINCIPLES", "Pool", "slug", "styled_messages"]
+__all__ = ["ATTRIBUTES", "PRINCIPLES", "Pool", "slug", "style_instruction", "styled_messages"]
 
 # APM Table 6, each side down its left column and then down its right one; smaller pools take the first N, M.
 ATTRIBUTES = (
@@ -103,6 +103,13 @@ class Pool:
         return Message("system", instruction), Message("user", neutral)
 
 
+def style_instruction(principle: str, direction: int) -> str:
+    """Return what tells a model to follow (`direction=1`) or avoid (`-1`) a principle, given by name or key."""
+    name = principle.replace("_", " ")
+    follow, avoid = _INSTRUCTIONS.get(name, (f"Be {name}.", f"Avoid being {name}."))
+    return follow if direction > 0 else avoid
+
+
 def styled_messages(
     pool_principles: Sequence[str], placement: str, prompt: str, style: Style | None
 ) -> tuple[Message, ...]:
@@ -112,9 +119,7 @@ def styled_messages(
     """
     if style is None:
         return (Message("user", prompt),)
-    name = pool_principles[style.principle].replace("_", " ")  # one's own principles may be given as keys
-    follow, avoid = _INSTRUCTIONS.get(name, (f"Be {name}.", f"Avoid being {name}."))
-    instruction = follow if style.direction > 0 else avoid
+    instruction = style_instruction(pool_principles[style.principle], style.direction)
     if placement == "user":
         return (Message("user", f"<answer_style>{instruction}</answer_style>\n\n{prompt}"),)
     return Message("system", instruction), Message("user", prompt)

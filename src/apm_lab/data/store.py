@@ -1,184 +1,214 @@
-"""What was generated and judged, written once and shared by every run: a content-addressed SQLite file.
+"""What was generated and judged, written once and shared by every run: `STORE/<machine>/{texts,scores,vectors}.sqlite`.
 
-SQLite in WAL mode gives what is needed and we would not write better: several processes at once, nothing half-written
-after a kill or a full disk, memory that does not grow with the store.
+Every machine writes files of its own and reads those of all others, so that several of them may share a folder on a
+network file system, where two writers of one SQLite file would not be safe.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
+import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from apm_lab.data.file_system import is_shared, machine_name, safe_name
+from apm_lab.data.shard import VERSION, Row, Shard, require_version
+from apm_lab.data.shards import Shards, named_faults
+from apm_lab.data.shelf_kind import SCORES, TEXTS, VECTORS
 from apm_lab.errors import StoreError
 
-__all__ = ["KEY_BYTES", "ScoreShelf", "Store", "TextShelf"]
+__all__ = [
+    "KEY_BYTES",
+    "VERSION",
+    "Keeping",
+    "Measured",
+    "ScoreShelf",
+    "Shelf",
+    "Store",
+    "TextShelf",
+    "Tokens",
+    "Traffic",
+    "VectorShelf",
+]
 
-VERSION = "1"
 KEY_BYTES = 16
-_MOST_VARIABLES = 500
-_WAIT_S = 120.0
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS texts (key BLOB PRIMARY KEY, text TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS scores (key BLOB PRIMARY KEY, score REAL NOT NULL) WITHOUT ROWID",
-    f"INSERT OR IGNORE INTO meta VALUES ('version', '{VERSION}')",
-)
+KINDS = (TEXTS, SCORES, VECTORS)
+
+Value = TypeVar("Value")
 
 
-class _Shelf:
-    """One table of the store, opened when first used and again in every process that inherits it."""
+class Tokens(Protocol):
+    """What one answer took (`language.protocols.Usage`)."""
 
-    table: str
-    column: str
+    @property
+    def tokens_in(self) -> int: ...  # noqa: D102
+    @property
+    def tokens_out(self) -> int: ...  # noqa: D102
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        # By process id: a forked child opens its own, and must not close the one it inherits.
-        self._connections: dict[int, sqlite3.Connection] = {}
 
-    def __getstate__(self) -> dict[str, object]:
-        return {"_path": self._path, "_connections": {}}
+class Traffic(Protocol):
+    """Where a shelf counts the bytes of values that it gave and took."""
 
-    def get(self, keys: Sequence[bytes]) -> dict[bytes, object]:
-        """Return the stored values among `keys`."""
-        found: dict[bytes, object] = {}
-        with self._session() as connection:
-            for start in range(0, len(keys), _MOST_VARIABLES):
-                part = keys[start : start + _MOST_VARIABLES]
-                marks = ",".join("?" * len(part))
-                rows = connection.execute(
-                    f"SELECT key, {self.column} FROM {self.table} WHERE key IN ({marks})",
-                    part,
-                )
-                found.update(rows)
+    bytes_read: int
+    bytes_written: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What making some rows took: seconds and tokens, the latter of `counted` of them."""
+
+    rows: int
+    seconds: float
+    tokens_in: int
+    tokens_out: int
+    counted: int
+
+
+class Keeping(Protocol[Value]):
+    """What remembers values by key: a shelf, or what stands in for one."""
+
+    def of(self, header: Sequence[str], traffic: Traffic | None = None, /) -> Keeping[Value]: ...  # noqa: D102
+    def get(self, keys: Sequence[bytes], /) -> dict[bytes, Value]: ...  # noqa: D102
+    def put(self, rows: Iterable[tuple[bytes, Value] | tuple[bytes, Value, Tokens | None]], /) -> None: ...  # noqa: D102
+
+
+class Shelf(Generic[Value]):
+    """One kind of values by key, over all machines' files. `of` gives the same shelf for one source's rows."""
+
+    def __init__(self, shards: Shards, header: Sequence[str] = (), traffic: Traffic | None = None) -> None:
+        self._shards, self._header, self._traffic = shards, tuple(header), traffic
+        self._since: float | None = None
+
+    def of(self, header: Sequence[str], traffic: Traffic | None = None) -> Shelf[Value]:
+        """Return this shelf for the rows of one source: operation, model, engine, sampling, and what else is in keys.
+
+        `traffic` counts the bytes that go through it.
+        """
+        return Shelf(self._shards, header, traffic)
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, Value]:
+        """Return the stored values among `keys`; what is lost in a damaged file, which is set aside, is not stored."""
+        found = self._shards.get(keys)
+        if self._traffic is not None:
+            self._traffic.bytes_read += sum(map(_size, found.values()))
+        self._since = time.monotonic()
         return found
 
-    def put(self, rows: Iterable[tuple[bytes, object]]) -> None:
-        """Write all rows or none; a key that is there already keeps its first value."""
-        with self._session() as connection, connection:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(f"INSERT OR IGNORE INTO {self.table} VALUES (?, ?)", rows)
+    def holding(self, keys: Sequence[bytes]) -> set[bytes]:
+        """Return which of `keys` are stored."""
+        return self._shards.holding(keys)
+
+    def put(self, rows: Iterable[tuple[bytes, Value] | tuple[bytes, Value, Tokens | None]]) -> None:
+        """Write all rows (key, value, what it took) or none; a key that is there keeps its first value.
+
+        The time since this source's last `get` or `put` counts as the time that the values took to make.
+        """
+        written = [_row(*row) for row in rows]
+        now = time.monotonic()
+        self._shards.put(written, self._header, now - self._since if self._since is not None else 0.0)
+        if self._traffic is not None:
+            self._traffic.bytes_written += sum(_size(row[1]) for row in written)
+        self._since = time.monotonic()
 
     def count(self) -> int:
-        """Return the number of rows."""
-        with self._session() as connection:
-            return int(connection.execute(f"SELECT count(*) FROM {self.table}").fetchone()[0])
+        """Return the number of rows, all machines' together."""
+        return self._shards.count()
+
+    def measured(self) -> Measured:
+        """Return what the rows of this source took so far, on all machines."""
+        rows, seconds, read, written, counted = self._shards.measured(self._header)
+        return Measured(int(rows), seconds, int(read), int(written), int(counted))
 
     def close(self) -> None:
-        """Close the connection; the next use opens it again."""
-        connection = self._connections.pop(os.getpid(), None)
-        if connection is not None:
-            connection.close()
+        """Close the files; the next use opens them again."""
+        self._shards.close()
 
-    @contextmanager
-    def _session(self) -> Iterator[sqlite3.Connection]:
-        with _named_faults(self._path):
-            connection = self._connections.get(os.getpid())
-            if connection is None:
-                connection = self._connections[os.getpid()] = _connect(self._path)
-            yield connection
+    @property
+    def files(self) -> list[Shard]:
+        """The files of all machines, one's own first."""
+        return self._shards.all()
 
 
-class TextShelf(_Shelf):
-    """Generated texts by key."""
-
-    table, column = "texts", "text"
-
-
-class ScoreShelf(_Shelf):
-    """Judge scores by key. Verdicts that are missing are not stored, so a later run asks again."""
-
-    table, column = "scores", "score"
+TextShelf = Shelf[str]
+ScoreShelf = Shelf[float]
+"""Verdicts that are missing are not stored, so a later run asks again."""
+VectorShelf = Shelf[NDArray[np.float32]]
 
 
 class Store:
-    """The store at `path` (made when missing): `texts` and `scores`.
+    """The store in the folder `path` (made when missing): `texts`, `scores` and `vectors`.
+
+    Args:
+        path: the folder.
+        shared: whether other machines may have the folder open; None: whether its file system is a local one decides.
+        machine: what this machine's folder in it is called; None: the host's name.
+        notice: takes what a user should know though work goes on: a damaged file.
+        reading: nothing is made, written or set aside.
 
     Raises:
-        StoreError: not a store, damaged, of another version, or the disk is full; always with the path.
+        StoreError: not a store, of another version, or the disk is full; always with the path.
 
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        shared: bool | None = None,
+        machine: str | None = None,
+        notice: Callable[[str], None] | None = None,
+        *,
+        reading: bool = False,
+    ) -> None:
         self.path = Path(path)
-        with _named_faults(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = _connect(self.path)
-            try:
-                if not _is_store(connection, self.path):
-                    _make(connection)
-            finally:
-                connection.close()
-        self.texts = TextShelf(self.path)
-        self.scores = ScoreShelf(self.path)
+        with named_faults(self.path):
+            _require_folder(self.path)
+            if not reading:
+                self.path.mkdir(parents=True, exist_ok=True)
+            journal = "delete" if (is_shared(self.path) if shared is None else shared) else "wal"
+        self.machine = machine_name() if machine is None else safe_name(machine)
+        own = None if reading else self.machine
+        each = [Shards(self.path, kind, own, journal, notice or _say) for kind in KINDS]
+        self.texts: TextShelf = Shelf(each[0])
+        self.scores: ScoreShelf = Shelf(each[1])
+        self.vectors: VectorShelf = Shelf(each[2])
+        if not reading:  # a folder that can't be written to is found out at once, before anything is spent
+            for shards in each[:2]:
+                shards.own_count()
 
     def close(self) -> None:
-        """Close both shelves."""
-        self.texts.close()
-        self.scores.close()
+        """Close all files."""
+        for shelf in (self.texts, self.scores, self.vectors):
+            shelf.close()
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None)
-    # In WAL mode NORMAL can't corrupt the file; a power cut may lose the last transactions, which are only a cache.
-    connection.execute("PRAGMA synchronous=NORMAL")
-    return connection
+def _row(key: bytes, value: object, usage: Tokens | None = None) -> Row:
+    return (key, value, None, None) if usage is None else (key, value, usage.tokens_in, usage.tokens_out)
 
 
-def _is_store(connection: sqlite3.Connection, path: Path) -> bool:
-    """Return True for a store of this version; refuse anything else without touching it.
-
-    False for a file without tables: a new one, or one whose maker was killed or found the disk full half-way.
-    """
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
-    if not tables:
-        return False
-    columns = {row[1] for row in connection.execute("PRAGMA table_info(meta)")}
-    query = "SELECT value FROM meta WHERE name='version'"
-    row = connection.execute(query).fetchone() if columns == {"name", "value"} else None
-    if row is None:
-        raise StoreError(f"{path} is a SQLite file but no apm_lab store; name another file with store.path=...")
-    if row[0] != VERSION:
-        raise StoreError(
-            f"store {path} was written by store version {row[0]}, this apm_lab reads version {VERSION}; "
-            "use the apm_lab that wrote it, or name another file with store.path=..."
-        )
-    return True
+def _size(value: object) -> int:
+    if isinstance(value, str):
+        return len(value) if value.isascii() else len(value.encode())
+    return value.nbytes if isinstance(value, np.ndarray) else 8
 
 
-def _make(connection: sqlite3.Connection) -> None:
-    """Make all tables or none; another process may be doing the same."""
-    _enter_wal_mode(connection)
-    with connection:
-        connection.execute("BEGIN IMMEDIATE")
-        for statement in _SCHEMA:
-            connection.execute(statement)
-
-
-def _enter_wal_mode(connection: sqlite3.Connection) -> None:
-    """Set the file's mode, which stays with it. Here alone SQLite fails at once where another process is busy."""
-    deadline = time.monotonic() + _WAIT_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            return
-        except sqlite3.OperationalError as fault:
-            if fault.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-        time.sleep(0.01)
-
-
-@contextmanager
-def _named_faults(path: Path) -> Iterator[None]:
+def _require_folder(path: Path) -> None:
+    """Raise StoreError where a file stands at the store's place: one of an earlier version, or something else."""
+    if not path.is_file():
+        return
     try:
-        yield
-    except sqlite3.Error as fault:
-        full = "full" in str(fault) or "disk I/O error" in str(fault)
-        advice = "free space on the disk" if full else "check the file, or name another one with store.path=..."
-        raise StoreError(f"store {path}: {fault}; {advice} and give the same command again") from fault
-    except OSError as fault:
-        raise StoreError(f"store {path}: {fault.strerror or fault}; name another file with store.path=...") from fault
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            require_version(connection, path)
+    except sqlite3.DatabaseError:
+        pass
+    raise StoreError(f"store {path} is a file; a store is a folder: name one with store.path=...")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)

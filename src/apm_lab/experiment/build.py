@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,10 +81,14 @@ def build_personalization(
     counts: Mapping[str, CallCounts],
     log: Callable[[str, dict[str, float]], None] | None,
     checkpoint: Callable[[int, str], Path] | None,
+    *,
+    guard: Callable[[Mapping[str, Any]], dict[str, Any]] = dict,
+    planning: bool = False,
 ) -> Personalization:
     """Return the personalization study that a sound, resolved config describes.
 
-    `name` is the method's option, `baseline` the node of the router that is fitted beside its own.
+    `name` is the method's option, `baseline` the node of the router that is fitted beside its own. `guard` gives the
+    models by role in which the study sees them. For `planning` they need not be usable on this machine.
     """
     plugins = tuple(config["plugins"])
     wanted: PoolSettings = make(config["pool"], plugins)
@@ -95,14 +99,12 @@ def build_personalization(
     sizes = len(pool.principles), len(pool.attributes)
     check_mapping(of_kind(mapping.kind, MappingKind, "mapping.kind"), *sizes, stream(seed, "mapping check"))
     prompts = split_prompts(data.prompts, users.turns, seed)
-    judge: JudgeSettings = make(_with_score(config["judge"], plugins), plugins)
+    judge: JudgeSettings = make(_told_how_to_ask(config["judge"], pool, plugins), plugins)
     models = {role: of_kind(make(config[role], plugins), TextModel, role) for role in ROLES if role != "judge"}
-    for model in (*models.values(), judge.model):
-        if isinstance(model, Ready):
-            model.ready()
-        if isinstance(model, KnowsItsPool):
-            model.require([slug(name) for name in pool.attributes], [slug(name) for name in pool.principles])
-    texts = {role: StoredTexts(model, store.texts, counts[role]) for role, model in models.items()}
+    models["judge"] = of_kind(judge.model, ScoreModel, "judge.model")
+    _require_usable(models.values(), pool, planning)
+    models = guard(models)
+    texts = {role: StoredTexts(models[role], store.texts, counts[role]) for role in ROLES if role != "judge"}
     simulated = config["rewriter"]["_target_"].startswith("apm_lab.language.simulated.")
     method = _method(config, config["router"], plugins)
     require_own_name(name, method)
@@ -115,14 +117,7 @@ def build_personalization(
         rewriter=texts["rewriter"],
         generator=texts["generator"],
         model=texts["model"],
-        judge=Judge(
-            of_kind(judge.model, ScoreModel, "judge.model"),
-            store.scores,
-            counts["judge"],
-            [slug(principle) for principle in pool.principles],
-            judge.direction,
-            judge.retries,
-        ),
+        judge=_asking(judge, models["judge"], pool, store, counts["judge"]),
         method=method,
         method_name=name,
         seed=seed,
@@ -136,16 +131,36 @@ def build_personalization(
     )
 
 
-def _with_score(judge: Mapping[str, Any], plugins: tuple[str, ...]) -> dict[str, Any]:
-    """Return the judge's node with `judge.score` handed to its model; ConfigError where the model has no choice."""
+def _asking(settings: JudgeSettings, model: ScoreModel, pool: Pool, store: Store, counts: CallCounts) -> Judge:
+    principles = [slug(principle) for principle in pool.principles]
+    return Judge(model, store.scores, counts, principles, settings.direction, settings.retries)
+
+
+def _require_usable(models: Iterable[object], pool: Pool, planning: bool) -> None:
+    """Raise ApmLabError where a backend lacks something on this machine, or does not know the pool."""
+    for model in models:
+        if isinstance(model, Ready) and not planning:
+            model.ready()
+        if isinstance(model, KnowsItsPool):
+            model.require([slug(name) for name in pool.attributes], [slug(name) for name in pool.principles])
+
+
+def _told_how_to_ask(judge: Mapping[str, Any], pool: Pool, plugins: tuple[str, ...]) -> dict[str, Any]:
+    """Return the judge's node with `score`, `mode` and the pool's principles handed to its model, where it takes them.
+
+    Raises ConfigError where the model has no choice and another one is wanted.
+    """
     model = judge["model"]
-    if "score" in model:
-        return dict(judge)
-    if "score" in (read_signature(model["_target_"], plugins) or {}):
-        return {**judge, "model": {**model, "score": judge["score"]}}
-    if judge["score"] != "sampled":
-        raise ConfigError(f"judge.score={judge['score']}: {model['_target_']} takes no score; expected sampled")
-    return dict(judge)
+    takes = read_signature(model["_target_"], plugins) or {}
+    handed: dict[str, Any] = {}
+    for key, only in (("score", "sampled"), ("mode", "narrow")):
+        if key in takes:
+            handed[key] = judge[key]
+        elif judge[key] != only and key not in model:
+            raise ConfigError(f"judge.{key}={judge[key]}: {model['_target_']} takes no {key}; expected {only}")
+    if "pool_principles" in takes:
+        handed["pool_principles"] = list(pool.principles)
+    return {**judge, "model": {**handed, **model}}
 
 
 def _method(config: Mapping[str, Any], router_node: Mapping[str, Any], plugins: tuple[str, ...]) -> Any:  # noqa: ANN401

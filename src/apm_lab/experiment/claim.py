@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from apm_lab.errors import DataError
 
-__all__ = ["Claim", "claim_run", "finished_figures"]
+__all__ = ["Claim", "claim_run", "finished_figures", "finished_folder"]
 
 _BEAT_S, _STALE_S = 10.0, 90.0
 
@@ -109,6 +109,14 @@ def finished_figures(folder: Path) -> dict[str, float | None] | None:
     figures = _read(folder / "manifest.json").get("figures")
     sound = isinstance(figures, dict) and all(isinstance(value, int | float | None) for value in figures.values())
     return figures if sound else None
+
+
+def finished_folder(claims: Path, identity: str) -> Path | None:
+    """Return the folder of a finished run's results, None where the run is not finished; nothing is claimed."""
+    found = _read(claims / identity)
+    folder = _folder_of(found, claims.parent)
+    done = found.get("state") == "done" and folder is not None and finished_figures(folder) is not None
+    return folder if done else None
 
 
 def _folder_of(found: dict[str, Any], outputs: Path) -> Path | None:

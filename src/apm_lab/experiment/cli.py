@@ -73,7 +73,7 @@ def _verb(name: str, rest: Sequence[str]) -> int:
     if name not in verbs:
         known = (*verbs, "leaks")
         raise ConfigError(f"'{name}' is neither a verb nor an override (key=value){did_you_mean(name, known)}")
-    if len(rest) > 1:
+    if len(rest) > 1 and name != "store":
         raise ConfigError(f"{name} takes one argument, found {len(rest)}: {' '.join(rest)}")
     verbs[name](rest)
     return 0
@@ -88,13 +88,9 @@ def _list(rest: Sequence[str]) -> None:
 
 
 def _store(rest: Sequence[str]) -> None:
-    from apm_lab.data.store import Store
+    from apm_lab.experiment.store_verbs import store_verb
 
-    path = Path(rest[0].removeprefix("store.path=") if rest else "outputs/store.sqlite")
-    if not path.is_file():
-        raise ConfigError(f"there is no store at {path}; give its path: python -m apm_lab store PATH")
-    store = Store(path)
-    print(f"{path}: {store.texts.count()} texts, {store.scores.count()} scores, {path.stat().st_size / 1e6:.1f} MB")
+    store_verb(rest)
 
 
 def _report(rest: Sequence[str]) -> None:
@@ -113,7 +109,7 @@ def _experiment(arguments: list[str], task: Callable[[Any], float | None] | None
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    from apm_lab.experiment import sweep
+    from apm_lab.experiment import plan, sweep
     from apm_lab.experiment.hydra_callbacks import checked_callbacks
 
     before = sys.argv
@@ -121,6 +117,7 @@ def _experiment(arguments: list[str], task: Callable[[Any], float | None] | None
     earlier = signal.signal(signal.SIGTERM, _stop) if in_main else None
     sys.argv = ["apm_lab", *forced(arguments)]
     sweep.begin()
+    plan.begin()
     try:
         with checked_callbacks():
             hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(task or _job)()
@@ -143,6 +140,8 @@ def _experiment(arguments: list[str], task: Callable[[Any], float | None] | None
         sys.argv = before
         if earlier is not None:
             signal.signal(signal.SIGTERM, earlier)
+        if plan.conclude():
+            sweep.planned()
         sweep.conclude()
     if _raised:
         raise _raised.pop()
@@ -179,6 +178,9 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
     from apm_lab.report.table import terminal
 
     context, console = HydraConfig.get(), terminal()
+    if config.get("plan") is True:
+        _plan_job(config, context)
+        return None
 
     def run() -> Outcome:
         with outer_faults_named():
@@ -191,6 +193,18 @@ def _job(config: Any) -> float | None:  # noqa: ANN401 (OmegaConf's own type)
     except Exception as fault:  # kept for `main`: Hydra would print lines of its own about it
         _raised.append(fault)
         return None
+
+
+def _plan_job(config: Any, context: Any) -> None:  # noqa: ANN401 (Hydra's own types)
+    """Add one job to the plan of the command; one that has a mistake is named at the end and takes no other with it."""
+    from apm_lab.experiment.outer_faults import outer_faults_named
+    from apm_lab.experiment.plan import plan_job
+
+    try:
+        with outer_faults_named():
+            plan_job(_composed(config, context))
+    except Exception as fault:
+        _raised.append(fault)
 
 
 def _leak_job(config: Any) -> None:  # noqa: ANN401 (OmegaConf's own type)

@@ -17,7 +17,7 @@ _PAGE = """apm_lab: experiments on LLM style personalization (the APM benchmark)
 
 verbs:
   list [GROUP]      the options of every config group, or of one
-  store [PATH]      what the store holds
+  store VERB ..     what the store holds: list, verify, export FILE, prune model=NAME
   report FOLDER     the results table of a finished run
   leaks OVERRIDE..  prove that the configured method sees nothing hidden
 

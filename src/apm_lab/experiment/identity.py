@@ -17,7 +17,10 @@ from apm_lab.training.credentials import without_secrets
 __all__ = ["run_identity", "source_digest", "with_their_imports"]
 
 # What cannot change a figure.
-_NO_FIGURES = ("logger", "outputs", "store", "debug")
+_NO_FIGURES = ("logger", "outputs", "store", "debug", "plan", "budget", "prices")
+# Of a language model, at any depth: where it is and how fast it is asked. A router's batch size is no such thing.
+_ROLES = ("model", "generator", "rewriter", "judge", "summariser", "encoder")
+_NO_MODEL_FIGURES = ("base_url", "api_key_env", "concurrency", "timeout_s", "batch_size", "folder")
 _NO_TRAINER_FIGURES = ("progress_bar", "checkpoint_folder")
 
 
@@ -28,6 +31,7 @@ def run_identity(config: Mapping[str, Any], data_digest: str, baseline: Mapping[
     counts by its files.
     """
     kept = {key: value for key, value in config.items() if key not in _NO_FIGURES}
+    kept |= {role: _without_reach(kept[role]) for role in _ROLES if role in kept}
     kept["callbacks"] = {key: value for key, value in kept["callbacks"].items() if key != "checkpoints"}
     kept["trainer"] = {key: value for key, value in kept["trainer"].items() if key not in _NO_TRAINER_FIGURES}
     kept["dataset"] = {key: value for key, value in kept["dataset"].items() if key != "path"} | {"digest": data_digest}
@@ -42,6 +46,13 @@ def run_identity(config: Mapping[str, Any], data_digest: str, baseline: Mapping[
     kept = without_secrets(kept)
     text = json.dumps([kept, sources, baseline, weights], sort_keys=True, ensure_ascii=False, default=str)
     return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _without_reach(node: Any) -> Any:  # noqa: ANN401 (any value of a config)
+    """Return a language model's node, and nodes inside it, without what can't change its answers."""
+    if isinstance(node, Mapping):
+        return {key: _without_reach(value) for key, value in node.items() if key not in _NO_MODEL_FIGURES}
+    return [_without_reach(value) for value in node] if isinstance(node, list) else node
 
 
 def _folder_digest(path: object) -> str | None:

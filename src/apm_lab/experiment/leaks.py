@@ -28,7 +28,7 @@ def prove_clean(job: Job, console: Console) -> None:
     config = completed(job.config)
     require_sound(config)
     counts = {role: CallCounts() for role in ROLES}
-    store = Store(config["store"]["path"])
+    store = Store(**config["store"])
     try:
         with (
             queued(_to_nobody) as (log, _),

@@ -39,8 +39,9 @@ def manifest(
 ) -> dict[str, Any]:
     """Return the content of `manifest.json`; `report` prints a finished run from it and the run's parts."""
     label = f" label={config['method']['label']}" if "label" in config["method"] else ""
+    model = config["model"]
     return {
-        "title": f"{study.method_name}{label} on {config['model'].get('name', config['model']['_target_'])}",
+        "title": f"{study.method_name}{label} on {model.get('name') or model.get('model') or model['_target_']}",
         "identity": identity,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "figures": dict(figures),
@@ -64,7 +65,9 @@ def manifest(
             "key_headers": {role: list(getattr(study, role).key_header) for role in ROLES},
         },
         # Tokens are counted where a backend reports them; simulated models have none.
-        "calls": {role: asdict(count) for role, count in progress.counts.items()},
+        "calls": {
+            role: {**asdict(count), "hits": count.hits, "misses": count.made} for role, count in progress.counts.items()
+        },
         "stages": progress.stages,
         "wall_s": round(seconds, 3),
         "peak_mb": round(peak_mb(), 1),

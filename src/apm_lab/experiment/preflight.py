@@ -34,6 +34,7 @@ def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
     for key, place in (("outputs", config["outputs"]), ("store.path", config["store"]["path"])):
         if not place.strip() or "\0" in place:
             yield f"{key}={place!r}: expected a path"
+    yield from _money_faults(config)
     path = config["dataset"].get("path")
     if (
         config["dataset"]["_target_"] == "apm_lab.data.prompts.PromptFile"
@@ -51,6 +52,16 @@ def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
         yield f"users.active={users['active']}: a user can't have more active attributes than the pool has, N={N}"
     yield from _mapping_contradictions(config["mapping"], N, M)
     yield from oversized(config, N, M)
+
+
+def _money_faults(config: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in (config.get("budget") or {}).items():
+        if value is not None and value < 0:
+            yield f"budget.{key}={value}: expected at least 0, or null for no limit"
+    for name, price in config["prices"]["models"].items():
+        numbers = isinstance(price, list) and all(type(each) in (int, float) and each >= 0 for each in price)
+        if not numbers or len(price) != 2:
+            yield f"prices.models.{name}={price!r}: expected USD per million tokens read and written, like [0.1, 0.4]"
 
 
 def _mapping_contradictions(mapping: Mapping[str, Any], N: int, M: int) -> Iterator[str]:

@@ -21,9 +21,11 @@ from apm_lab.experiment.preflight import require_sound
 from apm_lab.experiment.progress import StageProgress
 from apm_lab.experiment.run_folder import DrawParts, RunFolder, full_disk_named, new_folder
 from apm_lab.experiment.schema import completed
+from apm_lab.experiment.spending import Spending
 from apm_lab.language.recall import CallCounts
 from apm_lab.report.personalization import Summary, comparison_columns, results_columns, summarise, users_columns
 from apm_lab.report.table import flags, print_summary
+from apm_lab.studies.outlook import collect
 from apm_lab.studies.personalization import PersonalizationDraws
 from apm_lab.training.queued_log import queued
 from apm_lab.training.trackers import Cell, CsvTracker, Trackers, WandbTracker
@@ -79,10 +81,10 @@ def _compute(
     console: Console,
 ) -> Outcome:
     started = time.monotonic()
-    folder, store = RunFolder(claim.folder), Store(config["store"]["path"])
+    folder, store = RunFolder(claim.folder), Store(**config["store"])
     for name, text in job.hydra_files.items():
         folder.write_text(f".hydra/{name}", text)
-    counts = {role: CallCounts() for role in ROLES}
+    counts, spending = {role: CallCounts() for role in ROLES}, Spending(config, folder)
     trackers = _trackers(config, identity, job.method, claim.folder, console)
 
     def send(name: str, figures: dict[str, float]) -> None:
@@ -95,8 +97,17 @@ def _compute(
         progress = StageProgress(console if console.is_terminal else None, counts)
         with queued(send) as (log, settle), progress:
             study = build_personalization(
-                config, job.method, baseline, data, store, counts, log, folder.checkpoint_folder
+                config,
+                job.method,
+                baseline,
+                data,
+                store,
+                counts,
+                log,
+                folder.checkpoint_folder,
+                guard=spending.guard,
             )
+            collect(study, counts, progress)
             draws = study.run(progress, DrawParts(folder, settle))
         summary = summarise(draws, config["seed"])
         _write_results(folder, draws, summary, config["seed"])
@@ -105,6 +116,7 @@ def _compute(
         described = manifest(
             job, config, identity, data, study, draws, progress, store, figures, time.monotonic() - started
         )
+        described["budget"] = spending.told()
         described["resumed"] = claim.resumed  # calls, stages and times are then those of the last process alone
         folder.write_json("manifest.json", described)
         claim.finish()
@@ -112,6 +124,7 @@ def _compute(
     finally:
         trackers.finish(code)
         store.close()
+        spending.keep()
     print_summary(console, described["title"], summary, draws.health)
     seconds = time.monotonic() - started
     console.print(f"results: {claim.folder} ({seconds:.0f} s, {peak_mb():.0f} MB)", soft_wrap=True, markup=False)

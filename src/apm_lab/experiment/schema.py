@@ -30,6 +30,7 @@ GROUPS = (
     "trainer",
     "logger",
     "callbacks",
+    "prices",
 )
 INJECTED = ("router", "encoder", "trainer", "folder", "run_id", "config", "job_type", "name", "score")
 """Parameters that `build` hands over itself when a config does not name them."""
@@ -45,6 +46,7 @@ _READ = {
     "pool": f"{_SETTINGS}.PoolSettings",
     "mapping": f"{_SETTINGS}.MappingSettings",
     "callbacks": f"{_SETTINGS}.CallbackSettings",
+    "prices": f"{_SETTINGS}.PriceSettings",
 }
 """Groups whose values are read by key before their class is made, and the class whose keys these are."""
 _INSIDE = {"mapping": "kind", "judge": "model"}
@@ -55,8 +57,10 @@ def faults(config: Mapping[str, Any]) -> list[str]:
     plugins = _plugins(config)
     values = {key: value for key, value in config.items() if key not in GROUPS}
     found = list(_check_keys("", values, read_signature(f"{_SETTINGS}.RootSettings"), GROUPS))
-    if isinstance(config.get("store"), Mapping):
-        found += _check_keys("store", config["store"], read_signature(f"{_SETTINGS}.StoreSettings"))
+    for name in ("store", "budget"):
+        if isinstance(config.get(name), Mapping):
+            signature = read_signature(f"{_SETTINGS}.{name.capitalize()}Settings")
+            found += _check_keys(name, config[name], signature)
     found += [f"plugins: {fault}" for fault in map(plugin_fault, plugins) if fault]
     for group in GROUPS:
         node = config.get(group)

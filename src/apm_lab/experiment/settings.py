@@ -9,11 +9,13 @@ from apm_lab.language.protocols import ScoreModel
 from apm_lab.maths.mapping import MappingKind
 
 __all__ = [
+    "BudgetSettings",
     "CallbackSettings",
     "JudgeSettings",
     "MappingSettings",
     "PersonalizationSettings",
     "PoolSettings",
+    "PriceSettings",
     "RootSettings",
     "StoreSettings",
 ]
@@ -28,13 +30,37 @@ class RootSettings:
     store: StoreSettings
     plugins: list[str]
     debug: bool = False
+    plan: bool = False
+    budget: BudgetSettings | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """Where generated and judged texts are kept."""
+    """Where generated and judged texts are kept; see `data.store.Store`.
+
+    `shared`: whether other machines may have the folder open (null: whether its file system is a local one decides).
+    `machine`: what this machine's folder in it is called (null: the host's name).
+    """
 
     path: str
+    shared: bool | None = None
+    machine: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSettings:
+    """The most that one run may spend on models (null: no limit); see `language.budget.Budget`."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    calls: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceSettings:
+    """`models`: USD per million tokens read and written, by model id."""
+
+    models: dict[str, list[float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +79,8 @@ class JudgeSettings:
     """Who judges, and how it is asked; see `judging.judge.Judge`."""
 
     model: ScoreModel
-    score: Literal["sampled", "expected"] = "sampled"
+    score: Literal["sampled", "expected", "pmi"] = "sampled"
+    mode: Literal["narrow", "joint"] = "narrow"
     direction: Literal["reflect", "dual", "both"] = "reflect"
     retries: int = 2
     allow_unhealthy: bool = False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # Hydra loads this file at every start, also for `--cfg`
 
     from apm_lab.experiment.run import Outcome
 
-__all__ = ["SweepSummary", "begin", "conclude", "exit_code", "run_one"]
+__all__ = ["SweepSummary", "begin", "conclude", "exit_code", "planned", "run_one"]
 
 _FIGURES = ("delta", "delta_low", "delta_high", "wl", "log_wl", "win_rate", "accuracy", "void", "judge_unhealthy")
 _RECORD = "job.json"
@@ -79,6 +79,11 @@ def _mask(file: Path) -> None:
 def begin() -> None:
     """Forget an earlier multirun of this process."""
     _failed["worst"] = 0
+    _under_way.clear()
+
+
+def planned() -> None:
+    """Take it that the multirun was only planned: no job leaves a record."""
     _under_way.clear()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apm_lab.errors import JudgeError
+from apm_lab.judging.balance import correlation, imbalance
 from apm_lab.judging.judge import Judge
 
 __all__ = ["Health", "health_set", "measure_health", "require_health"]
@@ -23,7 +24,9 @@ class Health:
     """AUC per principle (follow texts rated above avoid texts), pooled Pearson(s+, s-), and what was not checked.
 
     `mute` are the principles on whose follow or avoid texts there is no verdict at all; they have no AUC. `pearson` is
-    None without any verdict, and 0 for answers that never move, which counts as unhealthy.
+    None without any verdict, and 0 for answers that never move, which counts as unhealthy. `imbalance` is the pooled
+    mean of |s+ + s- - 11|, `pearsons` the correlation per principle. A `mirrored` judge has s- = 11 - s+ by
+    construction, and none of these three.
     """
 
     auc: dict[str, float]
@@ -32,6 +35,9 @@ class Health:
     n: int
     n_missing: int
     mute: tuple[str, ...] = ()
+    imbalance: float | None = None
+    pearsons: dict[str, float] = field(default_factory=dict)
+    mirrored: bool = False
 
     @property
     def faults(self) -> list[str]:
@@ -64,7 +70,7 @@ def measure_health(judge: Judge) -> Health:
     """Return the judge's figures on the health set, for those of its principles that the set covers."""
     auc: dict[str, float] = {}
     mute: list[str] = []
-    pairs: list[NDArray[np.float32]] = []
+    pairs: dict[str, NDArray[np.float32]] = {}
     asked = missing = 0
     for place, name in enumerate(judge.principles):
         if name not in health_set():
@@ -78,20 +84,19 @@ def measure_health(judge: Judge) -> Health:
         else:
             auc[name] = area
         both = plus_known & minus_known
-        pairs.append(np.stack([plus[both], minus[both]]))
-        asked += 2 * len(plus)
-        missing += int((~plus_known).sum() + (~minus_known).sum())
+        pairs[name] = np.stack([plus[both], minus[both]])
+        sides = [plus_known] if judge.mirrored else [plus_known, minus_known]
+        asked += sum(len(known) for known in sides)
+        missing += sum(int((~known).sum()) for known in sides)
     unchecked = tuple(name for name in judge.principles if name not in health_set())
-    pooled = np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), np.float32)
-    return Health(auc, _pearson(pooled), unchecked, asked, missing, tuple(mute))
-
-
-def _pearson(pooled: NDArray[np.float32]) -> float | None:
-    if not pooled.shape[1]:
-        return None
-    if (pooled.std(axis=1) == 0).any():
-        return 0.0
-    return float(np.corrcoef(pooled[0], pooled[1])[0, 1])
+    if judge.mirrored:
+        return Health(auc, None, unchecked, asked, missing, tuple(mute), mirrored=True)
+    pooled = np.concatenate(list(pairs.values()), axis=1) if pairs else np.zeros((2, 0), np.float32)
+    each = {name: correlation(*pair) for name, pair in pairs.items()}
+    known = {name: pearson for name, pearson in each.items() if pearson is not None}
+    return Health(
+        auc, correlation(*pooled), unchecked, asked, missing, tuple(mute), imbalance=imbalance(*pooled), pearsons=known
+    )
 
 
 def require_health(health: Health, allow_unhealthy: bool) -> None:

@@ -11,14 +11,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from apm_lab.data.store import KEY_BYTES, ScoreShelf
+from apm_lab.data.store import KEY_BYTES, Keeping
 from apm_lab.errors import ConfigError, DataError, did_you_mean
 from apm_lab.judging.rubric import RUBRIC_VERSION, SYSTEM, fenced, question_text
 from apm_lab.language.protocols import Answer, Question, ScoreCall, ScoreModel, StreamsScores
 from apm_lab.language.recall import CallCounts
 from apm_lab.maths.preference import MIDPOINT
 
-__all__ = ["DIRECTIONS", "Judge", "Scores"]
+__all__ = ["DIRECTIONS", "Judge", "Scores", "streamed_scores"]
 
 DIRECTIONS = ("reflect", "dual", "both")
 _TOP = 2 * MIDPOINT  # a rating on 1..10 is turned round by 11 - s
@@ -43,7 +43,7 @@ class Judge:
     def __init__(
         self,
         model: ScoreModel,
-        shelf: ScoreShelf,
+        shelf: Keeping[float],
         counts: CallCounts,
         principles: Sequence[str],
         direction: Literal["reflect", "dual", "both"] = "reflect",
@@ -52,9 +52,13 @@ class Judge:
         if direction not in DIRECTIONS:
             raise ConfigError(f"judge.direction={direction}{did_you_mean(direction, DIRECTIONS)}")
         self.principles = tuple(principles)
-        self._model, self._shelf, self._counts = model, shelf, counts
-        self._direction, self._retries = direction, retries
+        self.model, self._counts = model, counts
+        self.direction, self._retries = direction, retries
+        # A model may say that its s- is 11 - s+ by construction, and that it answers all principles in one question.
+        self.mirrored: bool = getattr(model, "mirrored", False)
+        self._joint: bool = getattr(model, "joint", False)
         self.key_header = ("score", model.identity, model.engine, model.sampling, RUBRIC_VERSION, SYSTEM)
+        self.shelf = shelf.of(self.key_header, counts)
         self._prefix = blake2b("\x1f".join(self.key_header).encode(), digest_size=KEY_BYTES)
         self._questions = [[Question(name, sign) for sign in (1, -1)] for name in self.principles]
         self._suffixes = [[_suffix(question) for question in pair] for pair in self._questions]
@@ -69,9 +73,9 @@ class Judge:
         follow, follow_known = self._ask(texts, plus, 0)
         avoid, avoid_known = self._ask(texts, minus, 1)
         avoid = np.where(avoid_known, _TOP - avoid, 0)
-        if self._direction == "reflect":
+        if self.direction == "reflect":
             sides, known = [follow, follow], [follow_known, follow_known]
-        elif self._direction == "dual":
+        elif self.direction == "dual":
             sides, known = [follow, avoid], [follow_known, avoid_known]
         else:
             both = follow_known & avoid_known
@@ -88,17 +92,22 @@ class Judge:
 
     def _wanted(self, needed: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which s+ and which s- questions the needed entries (n, 2, M) come down to, (n, M) each."""
-        if self._direction == "dual":
+        if self.direction == "dual":
             return needed[:, 0], needed[:, 1]
         either = needed[:, 0] | needed[:, 1]
-        return either, either if self._direction == "both" else np.zeros_like(either)
+        return either, either if self.direction == "both" else np.zeros_like(either)
 
     def _ask(self, texts: Sequence[str], wanted: NDArray[np.bool_], side: int) -> Scores:
         """Return the raw ratings (n, M) of one kind of question, from the shelf or else from the model."""
+        if side and self.mirrored:
+            values, known = self._ask(texts, wanted, 0)
+            return np.where(known, _TOP - values, 0).astype(np.float32), known
+        if self._joint:  # they come in one answer anyway, and must not depend on who asks first
+            wanted = np.broadcast_to(wanted.any(axis=1, keepdims=True), wanted.shape)
         values, known = np.zeros(wanted.shape, dtype=np.float32), np.zeros(wanted.shape, dtype=bool)
         rows, columns = np.nonzero(wanted)
         keys = self._keys(texts, rows, columns, side)
-        stored = self._shelf.get(keys)
+        stored = self.shelf.get(keys)
         # Equal texts are asked once, also where there is no verdict. One text's questions lie together.
         missing = {
             key: ScoreCall(texts[row], self._questions[column][side], key)
@@ -106,8 +115,8 @@ class Judge:
             if key not in stored
         }
         if missing:
-            self._collect(missing)
-            stored.update(self._shelf.get(list(missing)))
+            stored |= self._collect(missing)
+            stored |= self.shelf.get(list(missing))  # another job may have been first
         self._counts.asked += len(keys)
         known[rows, columns] = [key in stored for key in keys]
         values[rows, columns] = np.array([stored.get(key, 0.0) for key in keys], dtype=np.float32)
@@ -126,25 +135,26 @@ class Judge:
             keys.append(question.digest())
         return keys
 
-    def _collect(self, missing: dict[bytes, ScoreCall]) -> None:
-        """Ask the model, keep verdicts as they come, and ask again where there is none; what stays missing is left out.
+    def _collect(self, missing: dict[bytes, ScoreCall]) -> dict[bytes, float]:
+        """Ask the model, keep verdicts as they come, and ask again where there is none; return the verdicts.
 
         A number off the scale is no verdict.
         """
         self._counts.made += len(missing)
-        left = dict(missing)
+        left, found = dict(missing), dict[bytes, float]()
         for _ in range(self._retries + 1):
             keys = list(left)
-            for group in _streamed(self._model, list(left.values())):
-                verdicts = {
-                    keys[answer.place]: float(answer.value)
+            for group in streamed_scores(self.model, list(left.values())):
+                verdicts = [
+                    (keys[answer.place], float(answer.value), answer.usage)
                     for answer in group
                     if answer.value is not None and _LOWEST <= answer.value <= _HIGHEST
-                }
-                self._shelf.put(verdicts.items())
+                ]
+                self.shelf.put(verdicts)
                 for answer in group:
                     self._counts.spend(answer.usage)
-                for key in verdicts:
+                for key, value, _ in verdicts:
+                    found[key] = value
                     left.pop(key, None)
             if not left:
                 break
@@ -152,9 +162,10 @@ class Judge:
                 key: replace(call, seed=blake2b(call.seed, digest_size=KEY_BYTES).digest())
                 for key, call in left.items()
             }
+        return found
 
 
-def _streamed(model: ScoreModel, calls: Sequence[ScoreCall]) -> Iterator[Sequence[Answer[float | None]]]:
+def streamed_scores(model: ScoreModel, calls: Sequence[ScoreCall]) -> Iterator[Sequence[Answer[float | None]]]:
     """Yield the model's ratings; a plain model reads one text at a time and answers all questions about it."""
     if isinstance(model, StreamsScores):
         yield from model.stream_scores(calls)

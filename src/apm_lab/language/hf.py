@@ -136,6 +136,11 @@ class HfModel:
                     for place, values in group
                 ]
 
+    def begins(self, answer: str, longer: str) -> bool:
+        """Whether the tokens of `answer` begin those of `longer`: then P(answer) holds P(longer)."""
+        tokens = self._answer_tokens([answer, longer])
+        return tokens[longer][: len(tokens[answer])] == tokens[answer]
+
     def _written(self, calls: Sequence[GenerationCall], prompts: Sequence[list[int]]) -> Iterator[list[Answer[str]]]:
         from apm_lab.language.hf_generation import written_answers
 

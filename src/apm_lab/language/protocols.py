@@ -15,9 +15,12 @@ __all__ = [
     "Answer",
     "ChoiceCall",
     "ChoiceModel",
+    "CountsTokens",
+    "Deferring",
     "Embedder",
     "GenerationCall",
     "KnowsItsPool",
+    "NestsAnswers",
     "Question",
     "Ready",
     "ScoreCall",
@@ -176,6 +179,15 @@ class ChoiceModel(Protocol):
 
 
 @runtime_checkable
+class NestsAnswers(Protocol):
+    """A `ChoiceModel` that says how its answers are cut into tokens: what P("1") counts depends on it."""
+
+    def begins(self, answer: str, longer: str) -> bool:
+        """Whether the tokens of `answer` begin those of `longer`, so that P(answer) holds P(longer)."""
+        ...
+
+
+@runtime_checkable
 class Embedder(Protocol):
     """An encoder of texts."""
 
@@ -191,6 +203,33 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text, (n, H), as the model gives them: not normalised."""
+        ...
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """A backend that can count tokens with its tokenizer alone, its weights not loaded."""
+
+    def count_tokens(self, texts: Sequence[str]) -> int:
+        """Return how many tokens these texts have together."""
+        ...
+
+
+@runtime_checkable
+class Deferring(Protocol):
+    """A backend that answers later: its calls of a whole stage are to go out together.
+
+    While `collecting` is true its `stream` yields what is answered by now and only notes the rest.
+    """
+
+    collecting: bool
+
+    def defer(self, calls: Sequence[GenerationCall]) -> None:
+        """Note calls for the next `export`, each once."""
+        ...
+
+    def export(self) -> None:
+        """Send out the noted calls; PendingCalls says where they wait, where there are any."""
         ...
 
 

@@ -6,24 +6,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from apm_lab.data.store import KEY_BYTES, TextShelf
+from apm_lab.data.store import KEY_BYTES, Keeping
 from apm_lab.errors import DataError
 from apm_lab.language.protocols import Answer, GenerationCall, StreamsTexts, TextModel, Usage
 
-__all__ = ["CallCounts", "StoredTexts"]
+__all__ = ["CallCounts", "StoredTexts", "streamed"]
 
 
 @dataclass(slots=True)
 class CallCounts:
     """How many calls were asked for, how many of them the store did not hold, and the tokens of those.
 
-    Tokens are None until a backend that counts them has answered.
+    Tokens are None until a backend that counts them has answered. Bytes are of values that came from the store and went
+    into it.
     """
 
     asked: int = 0
     made: int = 0
     tokens_in: int | None = None
     tokens_out: int | None = None
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+    @property
+    def hits(self) -> int:
+        """How many calls the store answered, or an equal call made with them."""
+        return self.asked - self.made
 
     def spend(self, usage: Usage | None) -> None:
         """Count the tokens of one answer, where they are known."""
@@ -35,10 +43,11 @@ class CallCounts:
 class StoredTexts:
     """Answers generation calls from the shelf, and asks the model only for those that are missing."""
 
-    def __init__(self, model: TextModel, shelf: TextShelf, counts: CallCounts) -> None:
-        self._model, self._shelf, self._counts = model, shelf, counts
+    def __init__(self, model: TextModel, shelf: Keeping[str], counts: CallCounts) -> None:
+        self.model, self._counts = model, counts
         self._prefix = blake2b(digest_size=KEY_BYTES)
         self.key_header = ("generate", model.identity, model.engine, model.sampling)
+        self.shelf = shelf.of(self.key_header, counts)
         self._prefix.update("\x1f".join(self.key_header).encode())
 
     def key(self, call: GenerationCall) -> bytes:
@@ -58,27 +67,26 @@ class StoredTexts:
         leaves calls unanswered.
         """
         keys = [self.key(call) for call in calls]
-        texts = self._shelf.get(keys)
+        texts = self.shelf.get(keys)
         missing = {key: call for key, call in zip(keys, calls, strict=True) if key not in texts}
         self._counts.asked += len(calls)
         if missing:
-            fresh = list(missing)
-            answered = 0
-            for group in _streamed(self._model, list(missing.values())):
+            fresh, answers = list(missing), dict[bytes, str]()
+            for group in streamed(self.model, list(missing.values())):
                 self._keep(fresh, group)
-                answered += len(group)
-            if answered != len(fresh):
-                raise DataError(f"{self._model.identity} gave {answered} answers to {len(fresh)} calls")
+                answers.update((fresh[answer.place], answer.value) for answer in group)
+            if len(answers) != len(fresh):
+                raise DataError(f"{self.model.identity} gave {len(answers)} answers to {len(fresh)} calls")
             # Read back: when another job wrote the same key first, its text is the one that counts.
-            texts.update(self._shelf.get(fresh))
-        return [str(texts[key]) for key in keys]
+            texts |= answers | self.shelf.get(fresh)
+        return [texts[key] for key in keys]
 
     def _keep(self, keys: Sequence[bytes], group: Sequence[Answer[str]]) -> None:
         try:
-            self._shelf.put((keys[answer.place], answer.value) for answer in group)
+            self.shelf.put((keys[answer.place], answer.value, answer.usage) for answer in group)
         except UnicodeEncodeError as fault:
             raise DataError(
-                f"{self._model.identity} answered with half of a surrogate pair ({fault.object[fault.start]!a}), "
+                f"{self.model.identity} answered with half of a surrogate pair ({fault.object[fault.start]!a}), "
                 "which can't be stored; expected valid Unicode"
             ) from fault
         for answer in group:
@@ -86,7 +94,8 @@ class StoredTexts:
             self._counts.spend(answer.usage)
 
 
-def _streamed(model: TextModel, calls: Sequence[GenerationCall]) -> Iterator[Sequence[Answer[str]]]:
+def streamed(model: TextModel, calls: Sequence[GenerationCall]) -> Iterator[Sequence[Answer[str]]]:
+    """Yield a model's answers as they come; one that does not stream gives all of them at once."""
     if isinstance(model, StreamsTexts):
         yield from model.stream(calls)
     else:

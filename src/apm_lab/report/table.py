@@ -138,8 +138,10 @@ def _health_notes(health: Health) -> list[Text]:
     notes = []
     if health.auc:
         mean, least = sum(health.auc.values()) / len(health.auc), min(health.auc.values())
-        pearson = "" if health.pearson is None else f", Pearson(s+, s-) {health.pearson:+.2f}"
-        notes.append(Text(f"judge health: mean AUC {mean:.2f}, least {least:.2f}{pearson}"))
+        both = "" if health.pearson is None else f", Pearson(s+, s-) {health.pearson:+.2f}"
+        both += "" if health.imbalance is None else f", mean |s+ + s- - 11| {health.imbalance:.2f}"
+        both += ", s- = 11 - s+ by construction" if health.mirrored else ""
+        notes.append(Text(f"judge health: mean AUC {mean:.2f}, least {least:.2f}{both}"))
     if health.unchecked:
         notes.append(Text(f"judge health NOT checked for: {', '.join(health.unchecked)}", style="yellow"))
     if health.faults:

@@ -21,8 +21,8 @@ __all__ = ["HistoryDataModule", "HistoryDataset", "LengthBucketSampler", "Split"
 
 Batch = dict[str, Tensor]
 
-_BATCHES_PER_BUCKET, _WHERE_PADDING_IS_FREE = 16, 2
-"""Batches cut from one sorted bucket: more pads less, fewer mixes lengths better.
+_BATCHES_PER_BUCKET, _WHERE_PADDING_IS_FREE = 16, 1
+"""Batches cut from one sorted bucket: more pads less, fewer mixes lengths better; of one batch they are random.
 
 Batches of like length cost 2 to 3% of training loss (docs/router.md); `modernbert_pass` computes no padding.
 """
@@ -160,7 +160,7 @@ class HistoryDataModule(LightningDataModule):
     """Loaders of a training and, where given, a validation split; nothing is dropped.
 
     `objective` decides the targets' type: labels become int64, ratings float32. `padding_is_free`: the model computes
-    none, so lengths may be mixed more.
+    none, so batches are drawn at random.
     """
 
     def __init__(

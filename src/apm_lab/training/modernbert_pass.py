@@ -3,7 +3,7 @@
 At the size of a history much of transformers' pass is no matrix product: masks for kinds of layers that are not there,
 rotary embeddings in a dozen passes over memory, an attention kernel made for long sequences, coin throws one by one,
 and padding. This pass reads the same modules and weights. The tokens of all texts stand in one row, and only attention
-looks at texts, a few of like length at a time; so batches may be drawn at random and still cost what they hold.
+looks at texts, those of like length at once; so batches may be drawn at random and still cost what they hold.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 from transformers import ModernBertModel
 
-__all__ = ["computes_no_padding", "pooled_states", "takes_short_way"]
+__all__ = ["attention_groups", "computes_no_padding", "pooled_states", "takes_short_way"]
 
 _LONGEST = 512
 """Tokens up to which the matrix of attention weights of a few texts is held; the tiled kernel never holds it."""
 
-_TOGETHER = 4
-"""Texts whose attention is computed at once, padded to the longest of them."""
+_FIXED = 4000
+"""What a group of texts costs beside its attention matrices, in entries of these (measured at 1 x 128 and 2 x 256)."""
 
 _UNSEEN = torch.finfo(torch.float32).min / 2
 """Added to the scores of keys that don't count: finite, so that a text without a token gives no NaN."""
@@ -115,7 +115,8 @@ def _groups(mask: Tensor) -> tuple[list[_Group], Tensor]:
     width = mask.shape[1]
     lengths = (mask * torch.arange(1, width + 1)).amax(dim=1).clamp_min(1)
     groups, places, start = [], [], 0
-    for rows in lengths.argsort(stable=True).split(_TOGETHER):
+    order = lengths.argsort(stable=True)
+    for rows in order.split(attention_groups(lengths[order].tolist())):
         longest = int(lengths[rows[-1]])
         inside = torch.arange(longest) < lengths[rows].unsqueeze(-1)
         places.append((rows.unsqueeze(-1) * width + torch.arange(longest))[inside])
@@ -124,6 +125,23 @@ def _groups(mask: Tensor) -> tuple[list[_Group], Tensor]:
         groups.append(_Group(mask[rows, :longest].bool(), start, end, flat))
         start = end
     return groups, torch.cat(places)
+
+
+def attention_groups(lengths: Sequence[int]) -> list[int]:
+    """Return how many texts of rising `lengths` (B,) go into each group so that their attention costs least.
+
+    A group of n texts up to T tokens costs `_FIXED` + n T^2.
+    """
+    least, starts = [0.0], [0]
+    for end, longest in enumerate(lengths, start=1):
+        costs = [least[start] + _FIXED + (end - start) * longest**2 for start in range(end)]
+        least.append(min(costs))
+        starts.append(costs.index(least[-1]))
+    sizes, end = [], len(lengths)
+    while end:
+        sizes.append(end - starts[end])
+        end = starts[end]
+    return sizes[::-1]
 
 
 def _angles(frequencies: Tensor, length: int, config: Any) -> tuple[Tensor, Tensor]:  # noqa: ANN401 (transformers' own)

@@ -1,0 +1,90 @@
+"""`plan=true`: what a command would ask, take and cost, without a model call and with no weights loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from apm_lab.data.store import Store
+from apm_lab.experiment.build import ROLES, baseline_node, build_personalization, read_data
+from apm_lab.experiment.claim import finished_folder
+from apm_lab.experiment.identity import run_identity
+from apm_lab.experiment.job import Job
+from apm_lab.experiment.preflight import require_sound
+from apm_lab.experiment.schema import completed
+from apm_lab.language.bill import bill
+from apm_lab.language.foresight import Outlook
+from apm_lab.language.recall import CallCounts
+from apm_lab.report.plan import print_plan
+from apm_lab.report.table import terminal
+from apm_lab.studies.outlook import look_ahead
+
+__all__ = ["Plan", "begin", "conclude", "plan_job"]
+
+
+class Plan:
+    """The plan of one command: of all jobs of a multirun together, where what several of them ask counts once."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self._outlook = Outlook()
+        self._done: list[str] = []
+        self._prices: dict[str, list[float]] = {}
+        self._notes: list[str] = []
+
+    def add(self, job: Job) -> None:
+        """Count what a job would ask; ApmLabError for whatever is wrong with it."""
+        config = completed(job.config)
+        require_sound(config)
+        data, baseline = read_data(config), baseline_node(config, job.choices, job.folders)
+        identity = run_identity(config, data.digest, baseline)
+        self._prices |= config["prices"]["models"]
+        self.runs += 1
+        done = finished_folder(Path(config["outputs"]) / ".claims", identity)
+        if done is not None:
+            self._done.append(str(done))
+            return
+        counts = {role: CallCounts() for role in ROLES}
+        store = Store(**config["store"], reading=True)
+        study = build_personalization(config, job.method, baseline, data, store, counts, None, None, planning=True)
+        look_ahead(study, self._outlook, _silent)
+        if not config["method"]["_target_"].startswith("apm_lab."):
+            self._notes.append(f"method={job.method}: what it asks for itself comes on top")
+
+    def print(self, console: Console) -> None:
+        """Print the bill."""
+        lines = [bill(forecast, self._prices) for forecast in self._outlook.forecasts.values()]
+        order = {role: place for place, role in enumerate(ROLES)}
+        print_plan(console, self.runs, self._done, sorted(lines, key=lambda line: order[line.role]))
+        for note in dict.fromkeys(self._notes):
+            console.print(note, soft_wrap=True, markup=False)
+
+
+_under_way: list[Plan] = []
+
+
+def begin() -> None:
+    """Forget an earlier command of this process."""
+    _under_way.clear()
+
+
+def plan_job(job: Job) -> None:
+    """Add a job to the plan of this command."""
+    if not _under_way:
+        _under_way.append(Plan())
+    _under_way[0].add(job)
+
+
+def conclude() -> bool:
+    """Print the plan of this command; return whether there was one."""
+    if not _under_way:
+        return False
+    plan = _under_way.pop()
+    if plan.runs:
+        plan.print(terminal())
+    return True
+
+
+def _silent(_stage: str, _done: int, _total: int) -> None:
+    """Report nothing."""

@@ -1,0 +1,193 @@
+"""A vLLM engine in this process. vLLM pins older libraries, so it lives in an environment of its own (docs/vllm.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import cache
+from hashlib import blake2b
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from apm_lab.errors import ConfigError, MissingPackageError
+from apm_lab.language.protocols import Answer, ChoiceCall, GenerationCall, Usage
+from apm_lab.language.weights import weights_identity
+from apm_lab.records import Message
+
+__all__ = ["VllmModel"]
+
+
+class VllmModel:
+    """A model that vLLM runs: `TextModel`, `StreamsTexts` and `ChoiceModel`.
+
+    Roles that name the same weights and engine settings share one engine.
+
+    Args:
+        model: a folder, or an id of the hub.
+        revision: the hub's commit or tag; part of the store key.
+        temperature, top_p, max_tokens: sampling; vLLM's own defaults but for `max_tokens`.
+        dtype: of weights and arithmetic.
+        max_model_len: the longest chat and answer in tokens (None: the model's own).
+        template: values for the chat template, such as `{enable_thinking: false}`.
+        answer_after: what a text's answer stands behind, such as "</think>"; where thinking took all tokens the answer
+            is empty (None: all of the text is the answer).
+        tensor_parallel_size, gpu_memory_utilization, enforce_eager: vLLM's; they cannot change what is sampled from.
+        batch_size: calls handed to the engine at once; their answers are stored together.
+        name: what tables call it.
+
+    """
+
+    engine = "vllm"
+
+    def __init__(
+        self,
+        model: str,
+        revision: str | None = None,
+        temperature: float = 1.0,
+        top_p: float = 1.0,
+        max_tokens: int = 1024,
+        dtype: str = "bfloat16",
+        max_model_len: int | None = None,
+        template: dict[str, object] | None = None,
+        answer_after: str | None = None,
+        tensor_parallel_size: int = 1,
+        gpu_memory_utilization: float = 0.9,
+        enforce_eager: bool = False,
+        batch_size: int = 512,
+        name: str | None = None,
+    ) -> None:
+        if temperature < 0 or not 0 < top_p <= 1 or max_tokens < 1 or batch_size < 1:
+            raise ConfigError(
+                f"{model}: temperature={temperature} top_p={top_p} max_tokens={max_tokens} batch_size={batch_size}; "
+                "expected temperature >= 0, 0 < top_p <= 1, and at least 1 of the others"
+            )
+        self.name = name or model
+        self._model, self._revision = model, revision
+        self._values = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
+        self._template, self._answer_after = dict(template or {}), answer_after
+        self._dtype, self._batch_size = dtype, batch_size
+        self._settings: tuple[tuple[str, object], ...] = (
+            ("model", model),
+            ("revision", revision),
+            ("dtype", dtype),
+            ("max_model_len", max_model_len),
+            ("tensor_parallel_size", tensor_parallel_size),
+            ("gpu_memory_utilization", gpu_memory_utilization),
+            ("enforce_eager", enforce_eager),
+        )
+
+    @property
+    def identity(self) -> str:
+        """Model id and revision; a folder counts by its files."""
+        return weights_identity(self._model, self._revision)
+
+    @property
+    def sampling(self) -> str:
+        """The sampling values, dtype, and how chat and answer are cut: canonical JSON."""
+        values = {**self._values, "dtype": self._dtype, "template": self._template, "after": self._answer_after}
+        return json.dumps(values, sort_keys=True)
+
+    def ready(self) -> None:
+        """Return nothing where vLLM is installed and a local model folder has a tokenizer."""
+        if find_spec("vllm") is None:
+            raise MissingPackageError(
+                f"{self._model} is to run on vLLM, which is not installed here: it wants an environment of its own, "
+                "`make vllm` (docs/vllm.md); or point the role at a vLLM server with the openai backend"
+            )
+        folder = Path(self._model)
+        if folder.is_dir() and not any(folder.glob("tokenizer*")):
+            raise ConfigError(f"model folder {folder} has no tokenizer (tokenizer.json); expected a saved model")
+
+    def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
+        """Return one answer per call, in order."""
+        texts = {answer.place: answer.value for group in self.stream(calls) for answer in group}
+        return [texts[place] for place in range(len(calls))]
+
+    def stream(self, calls: Sequence[GenerationCall]) -> Iterator[Sequence[Answer[str]]]:
+        """Yield the answers of `batch_size` calls at a time; a call's seed comes from its messages and sample index."""
+        engine = _engine(self._settings)
+        for start in range(0, len(calls), self._batch_size):
+            part = calls[start : start + self._batch_size]
+            outputs = engine.chat(
+                [_turns(call.messages) for call in part],
+                [self._parameters(call) for call in part],
+                use_tqdm=False,
+                chat_template_kwargs=self._template or None,
+            )
+            yield [
+                Answer(start + place, self._answer(output.outputs[0].text), _usage(output))
+                for place, output in enumerate(outputs)
+            ]
+
+    def log_probabilities(self, calls: Sequence[ChoiceCall]) -> Iterator[Sequence[Answer[tuple[float, ...]]]]:
+        """Yield each answer's log-probability, read off the engine's prompt log-probabilities."""
+        from vllm import SamplingParams
+
+        engine = _engine(self._settings)
+        tokenizer = engine.get_tokenizer()
+        reading = SamplingParams(max_tokens=1, temperature=0.0, prompt_logprobs=0)
+        for start in range(0, len(calls), self._batch_size):
+            part = calls[start : start + self._batch_size]
+            prompts, lengths = [], []
+            for call in part:
+                before = self._rendered(tokenizer, call.messages)
+                for answer in call.answers:
+                    written = list(tokenizer.encode(answer, add_special_tokens=False))
+                    prompts.append({"prompt_token_ids": [*before, *written]})
+                    lengths.append(len(written))
+            outputs = engine.generate(prompts, reading, use_tqdm=False)
+            sums = iter([_tail(output, length) for output, length in zip(outputs, lengths, strict=True)])
+            yield [
+                Answer(start + place, tuple(next(sums) for _ in call.answers), None) for place, call in enumerate(part)
+            ]
+
+    def _rendered(self, tokenizer: Any, messages: Sequence[Message]) -> list[int]:  # noqa: ANN401 (vLLM's own type)
+        rendered = tokenizer.apply_chat_template(
+            _turns(messages), add_generation_prompt=True, tokenize=True, return_dict=False, **self._template
+        )
+        return list(rendered)
+
+    def _parameters(self, call: GenerationCall) -> Any:  # noqa: ANN401 (vLLM's own type)
+        from vllm import SamplingParams
+        from vllm.sampling_params import StructuredOutputsParams
+
+        chosen = StructuredOutputsParams(choice=list(call.choices)) if call.choices else None
+        return SamplingParams(**self._values, seed=_seed(call), structured_outputs=chosen)
+
+    def _answer(self, text: str) -> str:
+        if self._answer_after is None:
+            return text.strip()
+        _, found, answer = text.rpartition(self._answer_after)
+        return answer.strip() if found else ""
+
+
+@cache
+def _engine(settings: tuple[tuple[str, object], ...]) -> Any:  # noqa: ANN401 (vLLM's own type)
+    from vllm import LLM
+
+    values = {name: value for name, value in settings if value is not None}
+    try:
+        return LLM(**values, enable_prefix_caching=True)
+    except (ValueError, OSError) as fault:
+        said = " ".join(str(fault).split())
+        raise ConfigError(f"vLLM can't load {values['model']}: {said}") from fault
+
+
+def _turns(messages: Sequence[Message]) -> list[dict[str, str]]:
+    return [{"role": message.role, "content": message.content} for message in messages]
+
+
+def _seed(call: GenerationCall) -> int:
+    text = "\x1e".join([str(call.sample), *(f"{turn.role}\x1f{turn.content}" for turn in call.messages)])
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "big") >> 1
+
+
+def _usage(output: Any) -> Usage:  # noqa: ANN401 (vLLM's own type)
+    return Usage(len(output.prompt_token_ids), len(output.outputs[0].token_ids))
+
+
+def _tail(output: Any, length: int) -> float:  # noqa: ANN401 (vLLM's own type)
+    """Return the summed log-probability of a prompt's last `length` tokens."""
+    ids, found = output.prompt_token_ids, output.prompt_logprobs
+    return float(sum(found[place][ids[place]].logprob for place in range(len(ids) - length, len(ids))))
