@@ -3,8 +3,8 @@
     python bench/hf_backend.py             # needs `make offline-models`
     python bench/hf_backend.py --quick     # under a minute on two free cores
 
-Generation (greedy, bfloat16 where the processor has it): prompts and answers of mixed lengths, against `generate` one by
-one and against `generate` on fixed batches in the order given. Judging: the log-probabilities of "1".."10" for ten
+Generation (greedy, bfloat16 where the processor has it): prompts and answers of mixed lengths, against `generate` one
+by one and against `generate` on fixed batches in the order given. Judging: the log-probabilities of "1".."10" for ten
 questions about each text, against batches that are sorted by length and share nothing. Each peer gets the same tokens.
 Then float32: whether greedy answers equal those of `generate` one by one, else the two best logits' gap at the first
 difference. `ratio`: one by one; `plain`: fixed batches; `judge`: unshared batches; each the median over repeats of our
@@ -121,9 +121,9 @@ def generation(model, engine, backend: HfModel, count: int, longest: int, size: 
         ratios["ratio"].append(ours / alone)
         ratios["plain"].append(ours / fixed)
         print(
-            f"  {count} prompts of {min(map(len, tokens))} to {max(map(len, tokens))} tokens, answers of {min(written)} to "
-            f"{max(written)}, mean {statistics.mean(written):.0f}: ours {ours:.0f} tokens/s, one by one {alone:.1f}, "
-            f"batches of {size} {fixed:.0f}",
+            f"  {count} prompts of {min(map(len, tokens))} to {max(map(len, tokens))} tokens, answers {min(written)} "
+            f"to {max(written)}, mean {statistics.mean(written):.0f}: ours {ours:.0f} tokens/s, one by one {alone:.1f}"
+            f", batches of {size} {fixed:.0f}",
             flush=True,
         )
     return {name: statistics.median(values) for name, values in ratios.items()}
