@@ -51,7 +51,7 @@ class HfModel:
         top_p: float = 1.0,
         max_tokens: int = 512,
         repetition_penalty: float = 1.0,
-        batch_size: int = 32,
+        batch_size: int = 64,
         name: str | None = None,
     ) -> None:
         self.name = name or path_or_id
