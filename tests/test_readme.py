@@ -39,7 +39,8 @@ def run(folder, arguments):
 def small(command):
     """Return the command's arguments at smoke size and without an encoder, where it does not say otherwise."""
     words = command.split()[3:]
-    if "router=modernbert_base" in words or "model=openai" in words:  # weights on the hub, an endpoint of one's own
+    # Weights on the hub or of `make offline-models`, an endpoint of one's own.
+    if {"router=modernbert_base", "model=openai", "judge=smollm2_pmi"} & set(words):
         return [*words, "--cfg", "job"]
     if words[0] == "leaks":
         return [*words, "router=ngrams"]

@@ -9,15 +9,15 @@ from apm_lab.experiment.identity import run_identity
 from apm_lab.experiment.preflight import require_sound
 
 OPTIONS = sorted(
-    f"{'+' if file.parent.name == 'scale' else ''}{file.parent.name}={file.stem}"
-    for file in config_folder().glob("*/*.yaml")
+    f"{'+' if group == 'scale' else ''}{group}={name}"
+    for file in config_folder().glob("*/**/*.yaml")
+    for group, _, name in [file.relative_to(config_folder()).with_suffix("").as_posix().partition("/")]
 )
 
 # What an option has no default for.
 NEEDED = {
     "openai": ("model=m", "base_url=http://localhost:8000/v1"),
     "batch": ("model=m", "folder=batch"),
-    "gpt_oss_120b": ("base_url=http://localhost:8000/v1",),
 }
 
 
@@ -38,7 +38,7 @@ def test_option_passes_the_preflight(option):
 
 
 @pytest.mark.parametrize(
-    "file", sorted(config_folder().glob("*/*.yaml")), ids=lambda file: f"{file.parent.name}/{file.stem}"
+    "file", sorted(config_folder().glob("*/**/*.yaml")), ids=lambda file: f"{file.parent.name}/{file.stem}"
 )
 def test_a_yaml_is_values_and_at_most_a_screen(file):
     lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]

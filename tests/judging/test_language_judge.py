@@ -189,7 +189,8 @@ def test_expected_needs_a_backend_with_probabilities_and_does_not_fall_back():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"score": "pmi"}, "judge.score=pmi"),
+        ({"score": "pmi"}, "judge.score=pmi asks no question: take .*PmiJudge"),
+        ({"score": "guess"}, "judge.score=guess; one of: expected, sampled"),
         ({"mode": "jont"}, "did you mean joint"),
         ({"mode": "joint", "score": "expected", "pool_principles": ["casual"]}, "needs judge.score=sampled"),
         ({"mode": "joint", "few_shot": True, "pool_principles": ["casual"]}, "examples for judge.mode=narrow"),

@@ -117,7 +117,7 @@ def build_personalization(
         rewriter=texts["rewriter"],
         generator=texts["generator"],
         model=texts["model"],
-        judge=_judge(judge, models["judge"], store, counts["judge"], pool),
+        judge=_asking(judge, models["judge"], pool, store, counts["judge"]),
         method=method,
         method_name=name,
         seed=seed,
@@ -131,7 +131,7 @@ def build_personalization(
     )
 
 
-def _judge(settings: JudgeSettings, model: ScoreModel, store: Store, counts: CallCounts, pool: Pool) -> Judge:
+def _asking(settings: JudgeSettings, model: ScoreModel, pool: Pool, store: Store, counts: CallCounts) -> Judge:
     principles = [slug(principle) for principle in pool.principles]
     return Judge(model, store.scores, counts, principles, settings.direction, settings.retries)
 

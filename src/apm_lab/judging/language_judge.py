@@ -55,7 +55,7 @@ class LanguageJudge:
     def __init__(
         self,
         model: TextModel,
-        score: Literal["sampled", "expected"] = "sampled",
+        score: Literal["sampled", "expected", "pmi"] = "sampled",
         mode: Literal["narrow", "joint"] = "narrow",
         few_shot: bool = False,
         constrained: bool = True,
@@ -65,6 +65,10 @@ class LanguageJudge:
         self._score, self._few_shot, self._constrained = score, few_shot, constrained
         self.joint = mode == "joint"
         self._together = tuple(slug(name) for name in pool_principles or ())
+        if score == "pmi":
+            raise ConfigError(
+                "judge.score=pmi asks no question: take apm_lab.judging.pmi_judge.PmiJudge as judge.model"
+            )
         for key, value, known in (("score", score, ("sampled", "expected")), ("mode", mode, ("narrow", "joint"))):
             if value not in known:
                 raise ConfigError(f"judge.{key}={value}{did_you_mean(value, known)}")

@@ -35,9 +35,10 @@ class PmiJudge:
     What works with a model of 135M parameters, which follows no rubric. The text is what is predicted and is never read
     as an instruction. s- is 11 - s+ by construction.
 
-    The difference is that of whole texts, not per token: on the health set a mean per token takes `elaborate` from an
-    AUC of .79 to .42 (SmolLM2), for length is what that style is made of, and gains nothing on the other nine. So a
-    long text ends nearer to 1 or 10 than a short one of the same style.
+    The difference is that of whole texts, not per word: on the health set (SmolLM2) a mean per word takes `elaborate`
+    from an AUC of .80 to .36 and the mean of all ten from .97 to .93, a square root in between to .68 and .96. Length
+    is what elaboration is made of, and no other principle gains. So a long text ends nearer to 1 or 10 than a short one
+    of the same style.
 
     Args:
         model: the backend; it must take long answers.

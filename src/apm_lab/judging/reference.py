@@ -17,7 +17,7 @@ from apm_lab.maths.preference import MIDPOINT
 __all__ = ["Scale", "reference_digest", "reference_texts"]
 
 _LOW, _HIGH = 10, 90  # percentiles of the reference texts
-_REACH = 3.0  # points of the scale from its midpoint to where these two lie
+_REACH = 1.5  # points from the midpoint to where these two lie: a text that is all style then just reaches the ends
 _LEAST, _MOST = 1.0, 10.0
 
 
@@ -53,9 +53,9 @@ class Scale:
 
     @classmethod
     def of(cls, principle: str, differences: Sequence[float]) -> Scale:
-        """Return the scale on which the median of these is 5.5 and their 10th and 90th percentiles lie 3 points off.
+        """Return the scale on which the median of these is 5.5, and their 10th and 90th percentiles lie 3 points apart.
 
-        Three points on average: a lopsided set keeps its straight line.
+        A straight line, however lopsided the set is.
 
         Raises:
             JudgeError: they are all alike, or no numbers: such a model does not hear the instruction.
