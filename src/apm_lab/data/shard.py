@@ -160,6 +160,8 @@ class Shard:
     def _opened(self) -> _Open:
         if self._journal is None:
             address = f"{self.path.absolute().as_uri()}?mode=ro"
+            if not os.access(self.path.parent, os.W_OK) and not self.path.with_name(f"{self.path.name}-wal").exists():
+                address += "&immutable=1"  # else SQLite would have to make files beside it
             connection = sqlite3.connect(address, timeout=_WAIT_S, isolation_level=None, uri=True)
             return _Open(_checked(connection, self.path), file_number(self.path), {})
         self.path.parent.mkdir(parents=True, exist_ok=True)
