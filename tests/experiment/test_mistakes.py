@@ -170,7 +170,7 @@ def test_a_store_of_another_version_is_refused_by_name(capfd, tmp_path):
     connection.commit()
     connection.close()
     text = fails([*SMALL, "store.path=old.sqlite"], capfd)
-    assert re.search(r"old\.sqlite was written by store version 0, this apm_lab reads version 1", text)
+    assert re.search(r"old\.sqlite was written by store version 0, this apm_lab reads version 2", text)
 
 
 def test_a_file_that_is_no_store_is_refused(capfd, tmp_path):
@@ -181,10 +181,10 @@ def test_a_file_that_is_no_store_is_refused(capfd, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["store.path=folder"], r"store folder: unable to open database file"),
+        (["store.path=folder", "store.machine=taken"], r"store folder/taken/texts\.sqlite: (File exists|Not a directory)"),
         (["store.path=file/store"], r"store file/store: (Not a directory|File exists)"),
         (["store.path=''"], r"store\.path='': expected a path"),
-        (["store.path=half.sqlite"], r"half\.sqlite: (file is not a database|database disk image is malformed)"),
+        (["store.path=half.sqlite"], r"store half\.sqlite is a file; a store is a folder"),
         (["outputs=file"], r"file can't be written"),
         (["outputs=file/deep"], r"file/deep can't be written"),
         (["outputs=''", "store.path=x.sqlite"], r"outputs='': expected a path"),
@@ -197,6 +197,7 @@ def test_a_file_that_is_no_store_is_refused(capfd, tmp_path):
 )
 def test_a_place_that_cannot_be_used_is_named(arguments, message, capfd, tmp_path):
     (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "taken").write_text("")
     (tmp_path / "file").write_text("")
     (tmp_path / "half.sqlite").write_bytes(b"SQLite format 3\x00" + bytes(range(256)) * 20)
     assert re.search(message, fails([*SMALL, *arguments], capfd))
