@@ -181,7 +181,7 @@ def test_a_file_that_is_no_store_is_refused(capfd, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["store.path=folder", "store.machine=taken"], r"store folder/taken/texts\.sqlite: (File exists|Not a directory)"),
+        (["store.path=folder", "store.machine=taken"], r"store folder/taken/texts\.sqlite: (File e|Not a d)"),
         (["store.path=file/store"], r"store file/store: (Not a directory|File exists)"),
         (["store.path=''"], r"store\.path='': expected a path"),
         (["store.path=half.sqlite"], r"store half\.sqlite is a file; a store is a folder"),

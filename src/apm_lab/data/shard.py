@@ -12,7 +12,7 @@ import sqlite3
 import struct
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -160,8 +160,10 @@ class Shard:
     def _opened(self) -> _Open:
         if self._journal is None:
             address = f"{self.path.absolute().as_uri()}?mode=ro"
-            if not os.access(self.path.parent, os.W_OK) and not self.path.with_name(f"{self.path.name}-wal").exists():
-                address += "&immutable=1"  # else SQLite would have to make files beside it
+            if not self.path.with_name(f"{self.path.name}-wal").exists():
+                _require_ours(f"{address}&immutable=1", self.path)
+                if not os.access(self.path.parent, os.W_OK):
+                    address += "&immutable=1"  # else SQLite would have to make files beside it
             connection = sqlite3.connect(address, timeout=_WAIT_S, isolation_level=None, uri=True)
             return _Open(_checked(connection, self.path), file_number(self.path), {})
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -180,6 +182,12 @@ class Shard:
                 raise
             connection.text_factory = bytes
             return _Open(connection, file_number(self.path), {})
+
+
+def _require_ours(address: str, path: Path) -> None:
+    """Raise StoreError where the file is none of this version, before SQLite makes files beside it to read on."""
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(address, uri=True)) as connection:
+        _is_shard(connection, path)
 
 
 def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
