@@ -42,7 +42,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 # What vLLM brings for pictures and sound does not fit its torch; it runs without.
 $(VLLM)/.installed: pyproject.toml constraints-vllm.txt
 	$(PYTHON) -m venv $(VLLM)
-	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-vllm.txt -e ".[$(VLLM_EXTRA)]" pytest
+	$(VLLM)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-vllm.txt -e ".[$(VLLM_EXTRA)]" pytest hypothesis
 	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 

@@ -8,8 +8,8 @@ from apm_lab.data.file_system import is_shared, machine_name, safe_name
 MOUNTS = """\
 rootfs / rootfs rw 0 0
 /dev/vda / ext4 rw 0 0
-server:/home /home nfs4 rw 0 0
-/dev/vdb /home/scratch\\040here xfs rw 0 0
+server:/export /net nfs4 rw 0 0
+/dev/vdb /net/scratch\\040here xfs rw 0 0
 host /mnt/host 9p rw 0 0
 odd
 """
@@ -20,10 +20,10 @@ odd
     [
         ("/", False),
         ("/data/store", False),
-        ("/home", True),
-        ("/home/me/outputs", True),
-        ("/homes/me", False),
-        ("/home/scratch here/store", False),
+        ("/net", True),
+        ("/net/me/outputs", True),
+        ("/nets/me", False),
+        ("/net/scratch here/store", False),
         ("/mnt/host/store", True),
     ],
 )

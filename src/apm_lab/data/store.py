@@ -76,6 +76,7 @@ class Keeping(Protocol[Value]):
 
     def of(self, header: Sequence[str], traffic: Traffic | None = None, /) -> Keeping[Value]: ...  # noqa: D102
     def get(self, keys: Sequence[bytes], /) -> dict[bytes, Value]: ...  # noqa: D102
+    def settled(self, keys: Sequence[bytes], /) -> dict[bytes, Value]: ...  # noqa: D102
     def put(self, rows: Iterable[tuple[bytes, Value] | tuple[bytes, Value, Tokens | None]], /) -> None: ...  # noqa: D102
 
 
@@ -100,6 +101,10 @@ class Shelf(Generic[Value]):
             self._traffic.bytes_read += sum(map(_size, found.values()))
         self._since = time.monotonic()
         return found
+
+    def settled(self, keys: Sequence[bytes]) -> dict[bytes, Value]:
+        """Return the values that count for keys that were just put: another process may have been first."""
+        return self._shards.get(keys)
 
     def holding(self, keys: Sequence[bytes]) -> set[bytes]:
         """Return which of `keys` are stored."""

@@ -116,7 +116,7 @@ class Judge:
         }
         if missing:
             stored |= self._collect(missing)
-            stored |= self.shelf.get(list(missing))  # another job may have been first
+            stored |= self.shelf.settled(list(missing))
         self._counts.asked += len(keys)
         known[rows, columns] = [key in stored for key in keys]
         values[rows, columns] = np.array([stored.get(key, 0.0) for key in keys], dtype=np.float32)
@@ -142,7 +142,12 @@ class Judge:
         """
         self._counts.made += len(missing)
         left, found = dict(missing), dict[bytes, float]()
-        for _ in range(self._retries + 1):
+        for attempt in range(self._retries + 1):
+            if attempt:
+                left = {
+                    key: replace(call, seed=blake2b(call.seed, digest_size=KEY_BYTES).digest())
+                    for key, call in left.items()
+                }
             keys = list(left)
             for group in streamed_scores(self.model, list(left.values())):
                 verdicts = [
@@ -158,10 +163,6 @@ class Judge:
                     left.pop(key, None)
             if not left:
                 break
-            left = {
-                key: replace(call, seed=blake2b(call.seed, digest_size=KEY_BYTES).digest())
-                for key, call in left.items()
-            }
         return found
 
 

@@ -16,6 +16,7 @@ __all__ = ["Budget", "Guarded", "Spent", "most_tokens_out"]
 
 _BESIDE = 64  # tokens that a chat's own marks may take
 _QUESTION = 6000  # bytes of a judge's rubric, question and examples beside the judged text, at most
+_USUAL_QUESTION = 300
 _USUAL_MOST = 4096  # tokens of an answer where the sampling values name no limit
 _AT_ONCE = 2000
 
@@ -105,18 +106,19 @@ class Guarded:
 
     def stream(self, calls: Sequence[GenerationCall]) -> Answers:
         """Yield the model's answers; BudgetError before the first call that might not fit."""
-        return self._stream(calls, lambda call: sum(_size(turn.content) for turn in call.messages))
+        return self._stream(calls, lambda call: sum(_size(turn.content) for turn in call.messages), 0)
 
     def stream_scores(self, calls: Sequence[ScoreCall]) -> Answers:
         """Yield the model's ratings; BudgetError before the first question that might not fit."""
-        return self._stream(calls, lambda call: _size(call.text) + _QUESTION)
+        return self._stream(calls, lambda call: _size(call.text) + _USUAL_QUESTION, _QUESTION - _USUAL_QUESTION)
 
-    def _stream(self, calls: Sequence[Any], size: Callable[[Any], int]) -> Answers:
+    def _stream(self, calls: Sequence[Any], size: Callable[[Any], int], more: int) -> Answers:
+        """Ask for as many calls at once as fit in any case; each is of this `size` in bytes, and at most `more`."""
         start = 0
         while start < len(calls):
             ahead = calls[start : start + _AT_ONCE]
             # A token is a byte at least, so no text has more tokens than bytes.
-            most = [max(size(call) + _BESIDE, self._most_seen[0]) + self._out() for call in ahead]
+            most = [max(size(call) + more + _BESIDE, self._most_seen[0]) + self._out() for call in ahead]
             fitting = self._budget.room(most, self._dearest)
             if not fitting:
                 raise self._budget.used_up(self._role)

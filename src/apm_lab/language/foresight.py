@@ -87,7 +87,6 @@ class Foreseen:
         self._outlook, self._role, self._model, self._shelf = outlook, role, model, shelf
         self._ask, self._counts = ask, counts
         self._missing: list[tuple[bytes, bool]] = []
-        self._marked = False
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever else the model says of itself)
         if name.startswith("__"):
@@ -103,9 +102,6 @@ class Foreseen:
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
         """Return what is stored, and count the rest; of scores only whether they are there."""
-        if self._marked:  # asked again for what it has just marked
-            self._marked = False
-            return self._shelf.get(keys) if self._counts is not None else {}
         if self._texts or self._counts is not None:
             found: dict[bytes, Any] = self._shelf.get(keys)
         else:
@@ -119,6 +115,10 @@ class Foreseen:
         self._missing = [(key, key in fresh) for key in unique if key not in found]
         return found
 
+    def settled(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
+        """Return what the shelf holds of keys that were just answered or marked."""
+        return self._shelf.settled(keys) if self._counts is not None else {}
+
     def put(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Keep what the model has answered, and no mark."""
         if self._counts is not None:
@@ -130,7 +130,7 @@ class Foreseen:
         return self._stream(calls, map(_measured, contents), lambda call: [turn.content for turn in call.messages])
 
     def stream_scores(self, calls: Sequence[ScoreCall]) -> Answers:
-        """Yield the model's ratings where it is asked, and no verdict on every other text."""
+        """Yield the model's ratings where it is asked; the others stay without a verdict."""
         return self._stream(calls, _measured_texts(calls), lambda call: [call.text])
 
     def _stream(
@@ -152,9 +152,9 @@ class Foreseen:
                 answers = [Answer(known[answer.place], answer.value, answer.usage) for answer in group]
                 answered.update(answer.place for answer in answers)
                 yield answers
-        self._marked = True
-        marks = ((place, self._missing[place][0]) for place in range(len(calls)) if place not in answered)
-        yield [Answer(place, f"\x02{key.hex()}\x03" if self._texts else None) for place, key in marks]
+        if self._texts:
+            marks = ((place, key) for place, (key, _) in enumerate(self._missing) if place not in answered)
+            yield [Answer(place, f"\x02{key.hex()}\x03") for place, key in marks]
 
     def _answers(self, calls: Sequence[Any]) -> Answers:
         assert self._counts is not None

@@ -78,7 +78,7 @@ class StoredTexts:
             if len(answers) != len(fresh):
                 raise DataError(f"{self.model.identity} gave {len(answers)} answers to {len(fresh)} calls")
             # Read back: when another job wrote the same key first, its text is the one that counts.
-            texts |= answers | self.shelf.get(fresh)
+            texts |= answers | self.shelf.settled(fresh)
         return [texts[key] for key in keys]
 
     def _keep(self, keys: Sequence[bytes], group: Sequence[Answer[str]]) -> None:

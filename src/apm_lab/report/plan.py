@@ -45,7 +45,7 @@ def _cells(line: Line) -> list[str]:
         f"{bound}{line.missing:,}",
         f"{mark}{line.tokens_in:,}",
         f"{'~' if line.basis != 'measured' and line.missing else ''}{line.tokens_out:,}",
-        "no price" if line.usd is None else f"{mark}{line.usd:,.2f}",
+        "no price" if line.usd is None else f"{mark if line.usd else ''}{line.usd:,.2f}",
         "unknown" if line.seconds is None else _time(line.seconds),
     ]
 
@@ -62,9 +62,19 @@ def _total(lines: Sequence[Line]) -> list[str]:
         f"{bound}{sum(line.missing for line in lines):,}",
         f"{mark}{sum(line.tokens_in for line in lines):,}",
         f"{mark}{sum(line.tokens_out for line in lines):,}",
-        f"{mark}{known:,.2f}" if None not in costs else f"{mark}{known:,.2f} + no price" if known else "no price",
+        f"{mark if known else ''}{known:,.2f}"
+        if None not in costs
+        else f"{mark}{known:,.2f} + no price"
+        if known
+        else "no price",
         _time(sum(seconds for seconds in times if seconds is not None)) if None not in times else "unknown",
     ]
+
+
+def _money(known: float, mark: str, incomplete: bool) -> str:
+    if incomplete:
+        return f"{mark}{known:,.2f} + no price" if known else "no price"
+    return f"{mark if known else ''}{known:,.2f}"
 
 
 def _notes(lines: Sequence[Line]) -> list[str]:
