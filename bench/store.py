@@ -1,13 +1,13 @@
 """The store beside plain sqlite3 and diskcache, and what planning a paper-size run takes.
 
-    python bench/store.py            # 100,000 texts and 800,000 scores, median of three; a plan of 1.8 million questions
-    python bench/store.py --quick    # a tenth of the rows once; a plan of 0.3 million
+    python bench/store.py            # 100,000 texts and 800,000 scores, median of three; a plan of 1.8m questions
+    python bench/store.py --quick    # a tenth of the rows once; a plan of 0.3m
 
 Plain sqlite3 keeps the same rows (key, source, value, tokens, checksum) in a table each for texts and scores with its
 own defaults, and is written and read 2000 rows at a time, like the store; it checks nothing that it reads. diskcache
-keeps key and value, a transaction for every 2000. The store verifies every checksum and keeps files of other machines in
-view. All read every row once, in another order than it was written. Ratios above 1: the store does more rows a second;
-`ratio` and `diskcache` are the lesser of writing and reading.
+keeps key and value and is used as a dictionary, which is what it offers: it has no call for many keys. The store
+verifies every checksum and keeps files of other machines in view. All read every row once, in another order than it was
+written. Above 1 the store does more rows a second; `ratio` and `diskcache` are the lesser of writing and reading.
 """
 
 import argparse
@@ -32,6 +32,8 @@ _TABLE = (
     "checksum INTEGER)"
 )
 Rows = list[tuple[bytes, Any]]
+Way = tuple[Callable[[str, Rows], None], Callable[[str, Sequence[bytes]], dict[bytes, Any]]]
+"""How rows of one kind are written, and read."""
 
 
 class Usage:
@@ -57,7 +59,7 @@ def parts(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
         yield values[start : start + _AT_ONCE]
 
 
-def in_store(folder: Path) -> tuple[Callable[[str, Rows], None], Callable[[str, Sequence[bytes]], dict[bytes, Any]]]:
+def in_store(folder: Path) -> Way:
     """Return the store's write and read."""
     store = Store(folder)
     shelves: dict[str, Any] = {"texts": store.texts.of(("generate", "m")), "scores": store.scores.of(("score", "m"))}
@@ -67,7 +69,7 @@ def in_store(folder: Path) -> tuple[Callable[[str, Rows], None], Callable[[str, 
     )
 
 
-def in_sqlite(folder: Path) -> tuple[Callable[[str, Rows], None], Callable[[str, Sequence[bytes]], dict[bytes, Any]]]:
+def in_sqlite(folder: Path) -> Way:
     """Return plain sqlite3's write and read."""
     connection = sqlite3.connect(folder / "plain.sqlite")
     for name, kind in (("texts", "TEXT"), ("scores", "REAL")):
@@ -94,15 +96,12 @@ def in_diskcache(
     caches = {name: diskcache.Cache(str(folder / name)) for name in ("texts", "scores")}
 
     def write(name: str, part: Rows) -> None:
-        cache = caches[name]
-        with cache.transact():
-            for key, value in part:
-                cache.set(key, value)
+        for key, value in part:
+            caches[name][key] = value
 
     def read(name: str, keys: Sequence[bytes]) -> dict[bytes, Any]:
         cache = caches[name]
-        with cache.transact():
-            return {key: cache.get(key) for key in keys}
+        return {key: cache[key] for key in keys}
 
     return write, read
 
@@ -128,7 +127,7 @@ def rates(way: Callable[[Path], Any], content: dict[str, Rows]) -> tuple[float, 
 
 
 def planning(users: int) -> tuple[int, float, float]:
-    """Return the judge questions of a plan with N = M = 10 and 10 dense draws, its seconds, and its peak memory in MB."""
+    """Return the judge questions of a plan with N = M = 10 and 10 dense draws, its seconds, and its peak MB."""
     code = (
         "import resource, sys\nfrom apm_lab.experiment.cli import main\ncode = main(sys.argv[1:])\n"
         "print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)\nsys.exit(code)\n"

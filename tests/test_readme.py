@@ -62,7 +62,8 @@ def test_the_table_is_found():
 @pytest.mark.parametrize("command", EXPERIMENTS)
 def test_example(folder, command):
     out = run(folder, small(command))
-    assert re.search(r"^results: |^skipped: this run is done|^ *router:|^\d+ jobs|: no leak", out, re.MULTILINE), out
+    ended = r"^results: |^skipped: this run is done|^ *router:|^\d+ jobs|: no leak|^plan: 1 run"
+    assert re.search(ended, out, re.MULTILINE), out
 
 
 def test_verbs(folder):

@@ -8,7 +8,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,6 +69,23 @@ def test_the_journal_is_one_that_a_shared_folder_allows(tmp_path, shared, mode):
 def test_a_reading_store_makes_nothing(tmp_path):
     assert Store(tmp_path / "none", reading=True).texts.get([key(1)]) == {}
     assert not (tmp_path / "none").exists()
+
+
+def test_a_store_that_may_not_be_written_is_read_all_the_same():
+    # A folder of its own, not pytest's: root would write anywhere, so the child becomes nobody first.
+    code = (
+        "import os, sys\nfrom apm_lab.data.store import Store\nif os.geteuid() == 0:\n    os.setuid(65534)\n"
+        "print(Store(sys.argv[1], reading=True).texts.count())\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        filled(Path(folder) / "store").close()
+        places = [Path(folder) / "store" / "here", Path(folder) / "store", Path(folder)]
+        for place in places:
+            place.chmod(0o555)
+        done = subprocess.run([sys.executable, "-c", code, f"{folder}/store"], capture_output=True, text=True)
+        for place in places:
+            place.chmod(0o755)
+    assert (done.stdout, done.stderr) == ("990\n", "")
 
 
 def test_vectors_come_back_as_they_were(tmp_path):

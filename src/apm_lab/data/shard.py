@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from operator import itemgetter
@@ -25,6 +26,7 @@ __all__ = ["VERSION", "Damaged", "Moved", "Row", "Shard", "file_number", "locked
 VERSION = "2"
 _MOST_VARIABLES = 2000
 _WAIT_S = 120.0
+_CACHE_KB = 8000
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _READONLY_DBMOVED = sqlite3.SQLITE_READONLY | (4 << 8)
 _SCHEMA = (
@@ -81,18 +83,20 @@ class Shard:
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
         """Return the stored values among `keys`, every one checked."""
         found: dict[bytes, Any] = {}
-        packed, value, summed = self.kind.packed, self.kind.value, checksum
         with self.session() as at:
-            for key, raw, expected in _among(at.connection, "key, value, checksum", keys):
-                if summed(key, packed(raw)) != expected:
-                    raise Damaged(f"the value of {key.hex()} fails its checksum", at.number)
-                found[key] = value(raw)
+            for rows in _among(at.connection, "key, value, checksum", keys):
+                try:
+                    failing = self.kind.read(rows, found)
+                except (TypeError, ValueError, struct.error):  # no value of this kind
+                    raise Damaged("a row has lost its shape", at.number) from None
+                if failing is not None:
+                    raise Damaged(f"the value of {failing.hex()} fails its checksum", at.number)
         return found
 
     def holding(self, keys: Sequence[bytes]) -> set[bytes]:
         """Return which of `keys` are stored, without reading their values."""
         with self.session() as at:
-            return {key for (key,) in _among(at.connection, "key", keys)}
+            return {key for rows in _among(at.connection, "key", keys) for (key,) in rows}
 
     def put(self, rows: Sequence[Row], header: Sequence[str], seconds: float) -> None:
         """Write all rows or none; a key that is there already keeps its first value.
@@ -156,6 +160,8 @@ class Shard:
     def _opened(self) -> _Open:
         if self._journal is None:
             address = f"{self.path.absolute().as_uri()}?mode=ro"
+            if not os.access(self.path.parent, os.W_OK) and not self.path.with_name(f"{self.path.name}-wal").exists():
+                address += "&immutable=1"  # else SQLite would have to make files beside it
             connection = sqlite3.connect(address, timeout=_WAIT_S, isolation_level=None, uri=True)
             return _Open(_checked(connection, self.path), file_number(self.path), {})
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -165,6 +171,7 @@ class Shard:
                 # In WAL mode NORMAL can't corrupt the file; a power cut may lose the last transactions, which are only
                 # a cache.
                 connection.execute("PRAGMA synchronous=NORMAL")
+                connection.execute(f"PRAGMA cache_size=-{_CACHE_KB}")
                 _enter_mode(connection, self._journal, patient=not _is_shard(connection, self.path))
                 if not _is_shard(connection, self.path):
                     make(connection, self.kind)
@@ -187,12 +194,12 @@ def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _among(connection: sqlite3.Connection, columns: str, keys: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
-    """Yield these columns of the rows with `keys`; in the order of the keys they lie close together."""
+def _among(connection: sqlite3.Connection, columns: str, keys: Sequence[bytes]) -> Iterator[Iterable[tuple[Any, ...]]]:
+    """Yield these columns of the rows with `keys`, some at a time; in the order of the keys they lie close together."""
     for start in range(0, len(keys), _MOST_VARIABLES):
         part = sorted(keys[start : start + _MOST_VARIABLES])
         marks = ",".join("?" * len(part))
-        yield from connection.execute(f"SELECT {columns} FROM rows WHERE key IN ({marks})", part)
+        yield connection.execute(f"SELECT {columns} FROM rows WHERE key IN ({marks})", part)
 
 
 def _source(at: _Open, header: Sequence[str]) -> int:

@@ -148,7 +148,7 @@ def _sound(row: tuple[Any, ...], kind: Kind) -> bool:
 
 
 def _failing(key: bytes) -> str:
-    return f"the value of {key.hex() if isinstance(key, bytes) else key!r} fails its checksum"
+    return f"the value of {key.hex() if isinstance(key, bytes) else repr(key)} fails its checksum"
 
 
 def _text(value: str | bytes) -> str:

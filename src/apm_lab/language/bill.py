@@ -71,6 +71,9 @@ def bill(forecast: Forecast, prices: Mapping[str, Sequence[float]]) -> Line:
 def _per_character(forecast: Forecast) -> tuple[float, Basis]:
     """Return tokens per character: of some calls' own texts where the model counts tokens, else a usual figure."""
     characters = sum(len(sample) for sample in forecast.samples)
-    if isinstance(forecast.model, CountsTokens) and characters:
-        return forecast.model.count_tokens(forecast.samples) / characters, "tokenizer"
+    # A judge's tokenizer is that of the language model which it asks.
+    for model in (forecast.model, *getattr(forecast.model, "__dict__", {}).values()):
+        tokens = model.count_tokens(forecast.samples) if characters and isinstance(model, CountsTokens) else None
+        if tokens is not None:
+            return tokens / characters, "tokenizer"
     return 1 / _CHARACTERS, "estimated"

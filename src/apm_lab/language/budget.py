@@ -18,7 +18,7 @@ _BESIDE = 64  # tokens that a chat's own marks may take
 _QUESTION = 6000  # bytes of a judge's rubric, question and examples beside the judged text, at most
 _USUAL_QUESTION = 300
 _USUAL_MOST = 4096  # tokens of an answer where the sampling values name no limit
-_AT_ONCE = 2000
+_AT_FIRST, _AT_ONCE = 8, 2000
 
 Answers = Iterator[Sequence[Answer[Any]]]
 
@@ -98,6 +98,8 @@ class Guarded:
         self._model, self._role, self._budget, self._price, self._ask = model, role, budget, price, ask
         self._most_out = most_tokens_out(model.sampling) or _USUAL_MOST
         self._most_seen = [0, 0]
+        # Where sizes count few are asked at first, should the backend count otherwise than is thought here.
+        self._at_once = _AT_ONCE if budget.tokens is budget.usd is None else _AT_FIRST
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever else the model says of itself)
         if name.startswith("__"):
@@ -116,7 +118,8 @@ class Guarded:
         """Ask for as many calls at once as fit in any case; each is of this `size` in bytes, and at most `more`."""
         start = 0
         while start < len(calls):
-            ahead = calls[start : start + _AT_ONCE]
+            ahead = calls[start : start + self._at_once]
+            self._at_once = min(2 * self._at_once, _AT_ONCE)
             # A token is a byte at least, so no text has more tokens than bytes.
             most = [max(size(call) + more + _BESIDE, self._most_seen[0]) + self._out() for call in ahead]
             fitting = self._budget.room(most, self._dearest)

@@ -9,8 +9,9 @@ from random import Random
 from typing import TYPE_CHECKING, Literal
 
 from apm_lab.errors import ConfigError
-from apm_lab.language.hf_weights import auto_device, auto_dtype, identity_of, require_model
+from apm_lab.language.hf_weights import auto_device, auto_dtype, identity_of, locate, require_model
 from apm_lab.language.protocols import Answer, ChoiceCall, GenerationCall, Usage
+from apm_lab.language.token_count import count_tokens
 
 if TYPE_CHECKING:
     from apm_lab.language.hf_engine import Engine
@@ -75,6 +76,10 @@ class HfModel:
     def ready(self) -> None:
         """Return nothing where all files are there; ConfigError names what is missing and the command that gets it."""
         require_model(self._place, self._revision)
+
+    def count_tokens(self, texts: Sequence[str]) -> int | None:
+        """Return the tokens of these texts together, by the tokenizer alone."""
+        return count_tokens(locate(self._place), texts)
 
     @property
     def identity(self) -> str:

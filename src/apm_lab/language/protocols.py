@@ -210,8 +210,8 @@ class Embedder(Protocol):
 class CountsTokens(Protocol):
     """A backend that can count tokens with its tokenizer alone, its weights not loaded."""
 
-    def count_tokens(self, texts: Sequence[str]) -> int:
-        """Return how many tokens these texts have together."""
+    def count_tokens(self, texts: Sequence[str]) -> int | None:
+        """Return how many tokens these texts have together; None where its tokenizer is not on this machine."""
         ...
 
 

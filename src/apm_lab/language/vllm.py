@@ -13,6 +13,7 @@ from typing import Any
 from apm_lab.errors import ConfigError, MissingPackageError
 from apm_lab.language.hf_weights import identity_of, locate
 from apm_lab.language.protocols import Answer, ChoiceCall, GenerationCall, Usage
+from apm_lab.language.token_count import count_tokens
 from apm_lab.records import Message
 
 __all__ = ["VllmModel"]
@@ -76,6 +77,10 @@ class VllmModel:
             ("gpu_memory_utilization", gpu_memory_utilization),
             ("enforce_eager", enforce_eager),
         )
+
+    def count_tokens(self, texts: Sequence[str]) -> int | None:
+        """Return the tokens of these texts together, by the tokenizer alone."""
+        return count_tokens(locate(self._model), texts)
 
     @property
     def identity(self) -> str:

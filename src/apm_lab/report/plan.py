@@ -62,11 +62,7 @@ def _total(lines: Sequence[Line]) -> list[str]:
         f"{bound}{sum(line.missing for line in lines):,}",
         f"{mark}{sum(line.tokens_in for line in lines):,}",
         f"{mark}{sum(line.tokens_out for line in lines):,}",
-        f"{mark if known else ''}{known:,.2f}"
-        if None not in costs
-        else f"{mark}{known:,.2f} + no price"
-        if known
-        else "no price",
+        _money(known, mark, None in costs),
         _time(sum(seconds for seconds in times if seconds is not None)) if None not in times else "unknown",
     ]
 

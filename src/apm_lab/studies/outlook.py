@@ -67,11 +67,12 @@ def collect(study: Personalization, counts: Mapping[str, CallCounts], progress: 
 
 def _deferring(model: object, depth: int = 3) -> Iterator[Deferring]:
     """Yield the backends that answer later among a model and those that it asks itself (a judge its language model)."""
-    if isinstance(vars(model).get("collecting"), bool) and isinstance(model, Deferring):
+    parts = getattr(model, "__dict__", {})
+    if "collecting" in parts and isinstance(model, Deferring):
         yield model
     elif depth:
-        for inner in vars(model).values():
-            if hasattr(inner, "__dict__") and hasattr(inner, "identity"):
+        for inner in parts.values():
+            if hasattr(inner, "identity"):
                 yield from _deferring(inner, depth - 1)
 
 
