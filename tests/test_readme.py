@@ -40,7 +40,7 @@ def small(command):
     """Return the command's arguments at smoke size and without an encoder, where it does not say otherwise."""
     words = command.split()[3:]
     # Weights on the hub or of `make offline-models`, an endpoint of one's own.
-    if {"router=modernbert_base", "model=openai", "judge=smollm2_pmi"} & set(words):
+    if {"router=modernbert_base", "model=openai", "judge=smollm2_pmi", "experiment=real_tiny"} & set(words):
         return [*words, "--cfg", "job"]
     if words[0] == "leaks":
         return [*words, "router=ngrams"]

@@ -74,16 +74,19 @@ class Network:
         return logits
 
     def _require_known_head(self, model: Any) -> None:  # noqa: ANN401
+        unknown = ConfigError(
+            f"{type(model).__name__} makes its logits in a way that is not known here; serve it (vLLM, any "
+            "OpenAI-compatible server) and use the backend for that"
+        )
+        if not isinstance(self._head, torch.nn.Linear):
+            raise unknown
         ids = torch.tensor([[1, 2, 3]], device=self.device) % self._config.vocab_size
         with torch.inference_mode():
             told = model(input_ids=ids, use_cache=False).logits[0].float()
             hidden = self.hidden(ids, torch.ones_like(ids), torch.arange(3, device=self.device)[None], None)[0]
             ours = self.logits(hidden)
         if not torch.allclose(told, ours, rtol=0.02, atol=0.02 * float(told.abs().max())):
-            raise ConfigError(
-                f"{type(model).__name__} makes its logits in a way that is not known here; serve it (vLLM, any "
-                "OpenAI-compatible server) and use the backend for that"
-            )
+            raise unknown
 
 
 class _RowLayer(DynamicLayer):
