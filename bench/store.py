@@ -1,7 +1,7 @@
 """The store beside plain sqlite3 and diskcache, and what planning a paper-size run takes.
 
-    python bench/store.py            # 100,000 texts and 800,000 scores, median of three; a plan of 1.8m questions
-    python bench/store.py --quick    # a tenth of the rows once; a plan of 0.3m
+    python bench/store.py            # 30,000 texts and 240,000 scores, median of three; a plan of 1.8m questions
+    python bench/store.py --quick    # a third of the rows once; a plan of 0.3m
 
 Plain sqlite3 keeps the same rows (key, source, value, tokens, checksum) in a table each for texts and scores with its
 own defaults, and is written and read 2000 rows at a time, like the store; it checks nothing that it reads. diskcache
@@ -159,7 +159,7 @@ def main() -> None:
         ways["diskcache"] = in_diskcache
     except ImportError:
         print("diskcache is not installed (pip install diskcache): left out")
-    content = rows(10_000 if quick else 100_000)
+    content = rows(10_000 if quick else 30_000)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for _ in range(1 if quick else 3):  # in turns, so that a busy minute of the machine does not fall on one alone
         for name, way in ways.items():
