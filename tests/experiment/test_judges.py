@@ -112,7 +112,7 @@ def test_a_run_on_a_language_models_ratings(run, backend, overrides, said):
     assert re.search(r"judge health: mean AUC .*Pearson\(s\+, s-\) -\d\.\d\d, mean \|s\+ \+ s- - 11\| 0\.\d\d", shown)
     assert health["imbalance"] < 0.5
     assert (calls["tokens_in"] == 9 * calls["made"]) if backend == "Knows" else calls["tokens_in"] is None
-    assert Store("outputs/store.sqlite").scores.count() == calls["made"] > 0
+    assert Store("outputs/store").scores.count() == calls["made"] > 0
 
 
 @pytest.mark.parametrize("mode", ["narrow", "joint"])
@@ -122,7 +122,7 @@ def test_a_judge_that_does_not_hear_the_direction_stops_the_run_before_anything_
     assert re.search(
         r"failed its health check: Pearson\(s\+, s-\) is \+\d\.\d\d, above -0\.3\. Nothing was spent", shown
     )
-    assert Store("outputs/store.sqlite").texts.count() == 0
+    assert Store("outputs/store").texts.count() == 0
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_judge_that_does_not_hear_the_direction_stops_the_run_before_anything_
 def test_what_a_judge_can_not_do_is_refused_before_anything_is_asked(run, backend, overrides, message):
     code, shown, _ = run(backend, *(f"++{override}" for override in overrides))
     assert (code, message in shown) == (2, True), shown
-    assert Store("outputs/store.sqlite").scores.count() == 0
+    assert Store("outputs/store").scores.count() == 0
 
 
 @pytest.mark.parametrize("override", ["judge.mode=joint", "judge.score=pmi"])
