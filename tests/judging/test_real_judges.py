@@ -3,7 +3,6 @@
 import pytest
 
 from apm_lab.judging.health import health_set
-from apm_lab.judging.language_judge import LanguageJudge
 from apm_lab.judging.pmi_judge import PmiJudge
 from apm_lab.language.hf import HfModel
 from apm_lab.language.offline_models import models_folder
@@ -19,9 +18,8 @@ ATTEMPTS = (
 
 
 JUDGES = {
-    # and by how many points an attempt may raise a rating at most: docs/judges.md has what was measured
+    # by how many points an attempt may raise a rating at most: docs/judges.md has what was measured
     "smollm2 pmi": (lambda: PmiJudge(model("smollm2_135m")), 1.0),
-    "gemma3 few-shot": (lambda: LanguageJudge(model("gemma3_270m"), score="expected", few_shot=True), 9.0),
 }
 
 
