@@ -75,3 +75,18 @@ def test_a_local_pretrained_model_counts_by_its_files(tmp_path):
     before = run_identity(config, "data")
     (tmp_path / "weights").write_bytes(b"two")
     assert run_identity(config, "data") != before
+
+
+def test_a_local_language_model_counts_by_its_files_wherever_it_lies(tmp_path):
+    found = []
+    for place, content in (("here", b"one"), ("there", b"one"), ("elsewhere", b"two")):
+        folder = tmp_path / place / "mine"
+        folder.mkdir(parents=True)
+        (folder / "model.safetensors").write_bytes(content)
+        found.append(run_identity(composed("model=smollm2_135m", f"++model.path_or_id={folder}"), "data"))
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_language_model_that_is_not_on_this_machine_still_has_an_identity(tmp_path, monkeypatch):
+    monkeypatch.setenv("APM_LAB_MODELS", str(tmp_path))
+    assert run_identity(composed("model=smollm2_135m"), "data") != run_identity(composed(), "data")

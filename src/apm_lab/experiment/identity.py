@@ -12,6 +12,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from apm_lab.errors import ConfigError
+from apm_lab.language.hf_weights import identity_of
 from apm_lab.training.credentials import without_secrets
 
 __all__ = ["run_identity", "source_digest", "with_their_imports"]
@@ -49,10 +51,21 @@ def run_identity(config: Mapping[str, Any], data_digest: str, baseline: Mapping[
 
 
 def _without_reach(node: Any) -> Any:  # noqa: ANN401 (any value of a config)
-    """Return a language model's node, and nodes inside it, without what can't change its answers."""
+    """Return a language model's node, and nodes inside it, without what can't change its answers.
+
+    Local weights count by their files, wherever they lie.
+    """
     if isinstance(node, Mapping):
-        return {key: _without_reach(value) for key, value in node.items() if key not in _NO_MODEL_FIGURES}
+        kept = {key: _without_reach(value) for key, value in node.items() if key not in _NO_MODEL_FIGURES}
+        return {**kept, "path_or_id": _weights(kept["path_or_id"])} if "path_or_id" in kept else kept
     return [_without_reach(value) for value in node] if isinstance(node, list) else node
+
+
+def _weights(path_or_id: object) -> object:
+    try:
+        return identity_of(path_or_id) if isinstance(path_or_id, str) else path_or_id
+    except ConfigError:  # told before anything is spent, when the backend is asked whether it is ready
+        return path_or_id
 
 
 def _folder_digest(path: object) -> str | None:

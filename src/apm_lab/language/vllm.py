@@ -25,7 +25,7 @@ class VllmModel:
     Roles that name the same weights and engine settings share one engine.
 
     Args:
-        model: a folder, an offline model (`smollm2_135m`), or an id of the hub.
+        path_or_id: a folder, an offline model (`smollm2_135m`), or an id of the hub.
         revision: the hub's commit or tag; part of the store key.
         temperature, top_p, max_tokens: sampling; vLLM's own defaults but for `max_tokens`.
         dtype: of weights and arithmetic.
@@ -43,7 +43,7 @@ class VllmModel:
 
     def __init__(
         self,
-        model: str,
+        path_or_id: str,
         revision: str | None = None,
         temperature: float = 1.0,
         top_p: float = 1.0,
@@ -60,16 +60,16 @@ class VllmModel:
     ) -> None:
         if temperature < 0 or not 0 < top_p <= 1 or max_tokens < 1 or batch_size < 1:
             raise ConfigError(
-                f"{model}: temperature={temperature} top_p={top_p} max_tokens={max_tokens} batch_size={batch_size}; "
+                f"{path_or_id}: temperature={temperature} top_p={top_p} max_tokens={max_tokens} batch_size={batch_size}; "
                 "expected temperature >= 0, 0 < top_p <= 1, and at least 1 of the others"
             )
-        self.name = name or model
-        self._model, self._revision = model, revision
+        self.name = name or path_or_id
+        self._model, self._revision = path_or_id, revision
         self._values = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
         self._template, self._answer_after = dict(template or {}), answer_after
         self._dtype, self._batch_size = dtype, batch_size
         self._settings: tuple[tuple[str, object], ...] = (
-            ("model", model),
+            ("model", path_or_id),
             ("revision", revision),
             ("dtype", dtype),
             ("max_model_len", max_model_len),
