@@ -60,7 +60,8 @@ class VllmModel:
     ) -> None:
         if temperature < 0 or not 0 < top_p <= 1 or max_tokens < 1 or batch_size < 1:
             raise ConfigError(
-                f"{path_or_id}: temperature={temperature} top_p={top_p} max_tokens={max_tokens} batch_size={batch_size}; "
+                f"{path_or_id}: temperature={temperature} top_p={top_p} max_tokens={max_tokens} "
+                f"batch_size={batch_size}; "
                 "expected temperature >= 0, 0 < top_p <= 1, and at least 1 of the others"
             )
         self.name = name or path_or_id
