@@ -7,7 +7,8 @@ import pytest
 from aiohttp import web
 
 from apm_lab.errors import ConfigError, EndpointError
-from apm_lab.language.protocols import ChoiceModel, GenerationCall, Ready, StreamsTexts, Usage
+from apm_lab.judging.language_judge import LanguageJudge
+from apm_lab.language.protocols import ChoiceModel, GenerationCall, Question, Ready, StreamsTexts, Usage
 from apm_lab.language.remote.host import this_host
 from apm_lab.language.remote.openai import OpenAiModel
 from apm_lab.language.remote.patience import Patience
@@ -224,11 +225,12 @@ def test_a_server_that_asks_for_an_hour_is_not_waited_for():
         model(endpoint, concurrency=1).generate(calls(1))
 
 
-def test_thinking_that_eats_all_tokens_is_told():
-    cut = completion(None, finish_reason="length", reasoning_content="let me see")
-    with Endpoint(lambda _: cut) as endpoint, pytest.raises(EndpointError, match="take a larger max_tokens"):
-        model(endpoint).generate(calls(1))
-    assert len({body["seed"] for body in endpoint.bodies}) == 5  # each attempt draws anew
+@pytest.mark.parametrize("reason", ["length", "stop", "content_filter"])
+def test_an_answer_without_text_is_not_drawn_again(reason):
+    cut = completion(None, finish_reason=reason, reasoning_content="let me see")
+    with Endpoint(lambda _: cut) as endpoint:
+        assert model(endpoint).generate(calls(1)) == [""]
+    assert len(endpoint.bodies) == 1
 
 
 def test_a_generator_that_is_left_leaves_nothing_behind():
@@ -291,11 +293,21 @@ def test_an_answer_of_given_ones_is_asked_for(guided, field, sent):
     assert name not in free
 
 
-def test_an_endpoint_that_does_not_heed_the_constraint_is_told():
+@pytest.mark.parametrize("guided", ["structured", "json_schema"])
+@pytest.mark.parametrize("sent", ["Rating: 10", '{"answer": "11"}', "[" * 100_000])
+def test_an_answer_outside_the_choices_comes_back_as_it_is_and_is_not_drawn_again(guided, sent):
     call = GenerationCall((Message("user", "rate"),), 0, ("1", "10"))
-    deaf = completion("Rating: 10")
-    with Endpoint(lambda _: deaf) as endpoint, pytest.raises(EndpointError, match="does not heed guided=structured"):
-        model(endpoint, guided="structured").generate([call])
+    with Endpoint(lambda _: completion(sent)) as endpoint:
+        assert model(endpoint, guided=guided).generate([call]) == [sent]
+    assert len(endpoint.bodies) == 1
+
+
+@pytest.mark.parametrize("sent", [None, "no idea"])
+def test_a_judge_counts_an_answer_that_states_no_rating_as_no_verdict_after_one_call(sent):
+    with Endpoint(lambda _: completion(sent, finish_reason="length")) as endpoint:
+        judge = LanguageJudge(model(endpoint, guided="structured"))
+        assert judge.score("A text.", [Question("casual", 1)], [b"k" * 16]) == [None]
+    assert len(endpoint.bodies) == 1
 
 
 @pytest.mark.parametrize(

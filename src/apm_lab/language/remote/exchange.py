@@ -160,7 +160,7 @@ class Exchange:
         access = self._access
         advice = "see that it runs and can be reached (base_url)"
         if isinstance(fault, MalformedError):
-            advice = "see what it sends, and whether max_tokens, guided and logprobs_via fit it"
+            advice = "see what it sends, and whether logprobs_via fits it"
         elif fault.congested:
             advice = "it is given too much: wait, or take a smaller concurrency"
         elif fault.status == 408:
