@@ -1,3 +1,4 @@
+import json
 import socket
 import sys
 import threading
@@ -19,6 +20,7 @@ from misbehaving import Endpoint, completion, refused
 
 QUICK = Patience(first_s=0.005, most_s=0.05, grace_s=2.0)
 KEY = "sk-very-secret-4711"
+LETTERS = "gsk_verySecret4711"
 
 
 def model(endpoint, patience=QUICK, **values):
@@ -317,7 +319,10 @@ def test_a_judge_counts_an_answer_that_states_no_rating_as_no_verdict_after_one_
         ({"base_url": "ftp://host/v1"}, "expected an address like"),
         ({"base_url": f"http://user:{KEY}@host/v1"}, "expected an address alone"),
         ({"base_url": f"http://host/v1?key={KEY}"}, "expected an address alone"),
-        ({"api_key_env": KEY}, "expected the name of an environment variable"),
+        *(({"api_key_env": key}, "expected the upper-case name of an environment") for key in (KEY, LETTERS, "my_key")),
+        ({"extra": {"api_key": KEY}}, "extra may not hold api_key: a key goes into an environment variable"),
+        ({"extra": {"headers": [{"X-Api-Key": KEY, "a": 1}]}}, "extra may not hold X-Api-Key"),
+        ({"extra": {"a": {"b": {"token": KEY}}, "Authorization": f"Bearer {KEY}"}}, "hold token, Authorization"),
         ({"model": " "}, "model is empty"),
         ({"temperature": -0.1}, "temperature=-0.1: expected at least 0"),
         ({"top_p": 0.0}, "top_p=0.0"),
@@ -331,7 +336,12 @@ def test_a_judge_counts_an_answer_that_states_no_rating_as_no_verdict_after_one_
 def test_values_that_can_not_be_are_refused_without_showing_a_secret(values, said):
     with pytest.raises(ConfigError, match=said) as fault:
         OpenAiModel(**{"model": "m", "base_url": "http://host/v1"} | values)
-    assert KEY not in str(fault.value)
+    assert KEY not in str(fault.value) and LETTERS not in str(fault.value)
+
+
+@pytest.mark.parametrize("extra", [{"max_completion_tokens": 9}, {"api_key": None}, {"chat_template_kwargs": {"a": 1}}])
+def test_other_fields_are_no_secrets(extra):
+    assert json.loads(OpenAiModel("m", "http://host/v1", extra=extra).sampling)["extra"] == extra
 
 
 def test_address_key_and_speed_are_no_part_of_what_is_stored():

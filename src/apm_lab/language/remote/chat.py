@@ -12,6 +12,7 @@ from typing import Any, Literal
 from apm_lab.errors import ConfigError
 from apm_lab.language.protocols import GenerationCall, Usage
 from apm_lab.language.remote.fault import MalformedError
+from apm_lab.language.remote.secret import secret_names
 from apm_lab.records import Message
 
 __all__ = ["ChatSettings", "Guided", "Via", "first_choice", "read_text", "read_usage", "turns"]
@@ -57,6 +58,12 @@ class ChatSettings:
         taken = [name for name in self.extra if name in _OWN]
         if taken:
             raise ConfigError(f"{self.model}: extra may not hold {', '.join(taken)}: that is a key of its own or ours")
+        secret = secret_names(self.extra)
+        if secret:  # it would stand in the config, the manifest and the store
+            raise ConfigError(
+                f"{self.model}: extra may not hold {', '.join(secret)}: a key goes into an environment variable that "
+                "api_key_env names"
+            )
 
     @property
     def identity(self) -> str:
