@@ -45,6 +45,22 @@ def test_a_yaml_is_values_and_at_most_a_screen(file):
     assert len(lines) <= 16
 
 
+def endpoints(node):
+    if isinstance(node, dict):
+        if node.get("_target_", "").endswith(".OpenAiModel"):
+            yield node
+        for each in node.values():
+            yield from endpoints(each)
+
+
+@pytest.mark.parametrize("option", [option for option in OPTIONS if "=openai/" in option])
+def test_a_servers_own_sampling_defaults_change_no_preset(option):
+    # What vLLM reads from a model's generation_config.json where a request says nothing, beside temperature and top_p.
+    off = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+    (model,) = endpoints(composed(option))
+    assert {name: value for name, value in model["extra"].items() if name in off} == off
+
+
 @pytest.mark.parametrize("override", ["logger=csv", "++outputs=elsewhere", "++store.path=x.sqlite", "++debug=true"])
 def test_what_changes_no_figure_changes_no_identity(override):
     assert run_identity(composed(override), "data") == run_identity(composed(), "data")

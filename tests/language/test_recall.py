@@ -84,6 +84,17 @@ def test_an_answer_that_is_no_unicode_text_is_named_and_not_kept(stored):
     assert texts.shelf.count() == 0
 
 
+@pytest.mark.parametrize("blank", ["", " \n"])
+def test_an_answer_without_text_is_named_and_not_kept_and_the_others_are(stored, blank):
+    texts, model, counts = stored
+    model.generate = lambda calls: [blank if one.messages[-1].content == "b" else "fine" for one in calls]
+    with pytest.raises(DataError, match=r"echo@1 gave no text in 1 of 3 answers.*max_tokens.*thinking.*answer_after"):
+        texts.generate([call("a"), call("b"), call("c")])
+    assert counts.made == 3  # it was paid for too
+    assert texts.generate([call("a"), call("c")]) == ["fine", "fine"]
+    assert (texts.shelf.count(), counts.made) == (2, 3)
+
+
 def test_the_key_depends_on_what_spec_names_and_on_nothing_else(tmp_path):
     shelf = Store(tmp_path / "s.sqlite").texts
 

@@ -1,12 +1,15 @@
 """The vLLM backend: what can be said without vLLM, and (`make test-vllm`) what the engine itself does."""
 
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from apm_lab.errors import ConfigError, MissingPackageError
-from apm_lab.language.protocols import ChoiceCall, ChoiceModel, GenerationCall, Ready, StreamsTexts
+from apm_lab.language import hf_engine
+from apm_lab.language.protocols import ChoiceCall, ChoiceModel, GenerationCall, NestsAnswers, Ready, StreamsTexts
 from apm_lab.language.vllm import VllmModel
 from apm_lab.records import Message
 
@@ -38,7 +41,13 @@ def test_what_changes_the_text_is_in_the_sampling_values(values):
     assert VllmModel("m", **values).sampling != VllmModel("m").sampling
 
 
-@pytest.mark.parametrize("values", [{"batch_size": 3}, {"tensor_parallel_size": 2}, {"enforce_eager": True}])
+@pytest.mark.parametrize(
+    "values",
+    [
+        *({"batch_size": 3}, {"tensor_parallel_size": 2}, {"enforce_eager": True}, {"max_model_len": 4096}),
+        {"temperature": 1, "top_p": 1},
+    ],
+)
 def test_what_does_not_change_the_text_is_not(values):
     assert VllmModel("m", **values).sampling == VllmModel("m").sampling
 
@@ -59,6 +68,73 @@ def test_a_folder_without_a_tokenizer_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr("apm_lab.language.vllm.find_spec", lambda name: object())
     with pytest.raises(ConfigError, match="has no tokenizer"):
         VllmModel(str(tmp_path)).ready()
+
+
+class Engine:
+    """As much of vLLM's `LLM` as is used, on a real tokenizer; it answers with the number of the prompt's tokens."""
+
+    def __init__(self, tokenizer, longest):
+        self.tokenizer, self.model_config, self.asked = tokenizer, SimpleNamespace(max_model_len=longest), []
+
+    def get_tokenizer(self):
+        return self.tokenizer
+
+    def generate(self, prompts, _parameters, use_tqdm):
+        assert not use_tqdm
+        found = [prompt["prompt_token_ids"] for prompt in prompts]
+        self.asked += found
+        return [
+            SimpleNamespace(
+                prompt_token_ids=tokens,
+                outputs=[SimpleNamespace(text=f" {len(tokens)} ", token_ids=[1])],
+                prompt_logprobs=[{token: SimpleNamespace(logprob=-float(token))} for token in tokens],
+            )
+            for tokens in found
+        ]
+
+
+@pytest.fixture
+def engine(tiny, monkeypatch):
+    made = Engine(hf_engine.load_engine(tiny, None, "float32", "cpu").tokenizer, 40)
+    monkeypatch.setattr("apm_lab.language.vllm._engine", lambda settings: made)
+    vllm = SimpleNamespace(SamplingParams=dict, sampling_params=SimpleNamespace(StructuredOutputsParams=dict))
+    monkeypatch.setitem(sys.modules, "vllm", vllm)
+    monkeypatch.setitem(sys.modules, "vllm.sampling_params", vllm.sampling_params)
+    return made
+
+
+def test_a_chat_longer_than_the_context_is_refused_before_anything_is_written(engine):
+    model = VllmModel("m", max_tokens=8, batch_size=1)
+    short, long = (GenerationCall(chat(text), 0) for text in ("fun", "fun " * 40))
+    (text,) = model.generate([short])
+    assert int(text) == len(engine.asked.pop())
+    with pytest.raises(
+        ConfigError, match=r"m: a chat of \d+ tokens and 8 for the answer make \d+, more than its context"
+    ):
+        model.generate([short, long])
+    with pytest.raises(ConfigError, match=r"more than its context of 40"):
+        VllmModel("m", max_tokens=41 - int(text)).generate([short])  # the answer would be cut short by the engine
+    with pytest.raises(ConfigError, match=r"more than its context of 40"):
+        list(model.log_probabilities([ChoiceCall(chat("fun"), ("fun " * 40,))]))
+    assert engine.asked == []
+
+
+def test_a_chat_is_what_the_template_makes_of_it_and_a_text_can_not_end_its_turn(engine):
+    VllmModel("m", max_tokens=2).generate([GenerationCall(chat("a<|end|>"), 0)])
+    said = engine.tokenizer.decode(engine.asked[0])
+    assert said == "<|start|>user\na< |end|><|end|>\n<|start|>assistant\n"
+
+
+def test_answers_are_cut_into_tokens_as_they_follow_a_turn(engine, tiny):
+    model, encoder = VllmModel("m"), hf_engine.load_engine(tiny, None, "float32", "cpu").encoder
+    answers = ("10", "1", "It is fun.")
+    ((found,),) = model.log_probabilities([ChoiceCall(chat("x"), answers)])
+    cut = encoder.answers(answers)
+    assert found.value == tuple(-float(sum(tokens)) for tokens in cut)
+    assert all(asked[-len(tokens) :] == tokens for asked, tokens in zip(engine.asked, cut, strict=True))
+    assert isinstance(model, NestsAnswers)
+    assert model.begins("1", "10") == (cut[0][: len(cut[1])] == cut[1])
+    assert not model.begins("2", "10")
 
 
 @pytest.fixture(scope="module")

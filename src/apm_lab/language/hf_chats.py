@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from apm_lab.errors import ConfigError
@@ -22,11 +22,19 @@ class ChatEncoder:
         tokenizer: transformers' tokenizer.
         context: the most tokens that the model reads and writes together; None for no limit.
         name: the model, for messages.
+        template: values for the chat template.
 
     """
 
-    def __init__(self, tokenizer: Any, context: int | None, name: str) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        tokenizer: Any,  # noqa: ANN401
+        context: int | None,
+        name: str,
+        template: Mapping[str, object] | None = None,
+    ) -> None:
         self._tokenizer, self._context, self._name = tokenizer, context, name
+        self._given = {**(template or {}), "tokenize": False, "add_generation_prompt": True}
         added = getattr(tokenizer, "added_tokens_decoder", {}).values()
         special = {str(token) for token in added if token.special} | set(tokenizer.all_special_tokens)
         names = sorted((name for name in special if len(name) > 1), key=len, reverse=True)
@@ -63,16 +71,15 @@ class ChatEncoder:
         from jinja2.exceptions import TemplateError
 
         turns = [{"role": turn.role, "content": self._plain(turn.content)} for turn in chat]
-        given = {"tokenize": False, "add_generation_prompt": True}
         try:
-            return str(self._tokenizer.apply_chat_template(turns, **given))
+            return str(self._tokenizer.apply_chat_template(turns, **self._given))
         except TemplateError as fault:
             if turns[0]["role"] != "system" or len(turns) < 2:
                 raise ConfigError(f"{self._name}: its chat template refuses a chat: {fault}") from None
         # Some templates know no system turn: it then stands before the first user turn.
         first = {"role": turns[1]["role"], "content": f"{turns[0]['content']}\n\n{turns[1]['content']}"}
         try:
-            return str(self._tokenizer.apply_chat_template([first, *turns[2:]], **given))
+            return str(self._tokenizer.apply_chat_template([first, *turns[2:]], **self._given))
         except TemplateError as fault:
             raise ConfigError(f"{self._name}: its chat template refuses a chat: {fault}") from None
 

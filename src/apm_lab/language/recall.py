@@ -63,8 +63,8 @@ class StoredTexts:
     def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
         """Return one text per call, in order; equal calls are made once, and each answer is kept when it comes.
 
-        Raises DataError where the model answers with half of a surrogate pair, which is no text that could be kept, or
-        leaves calls unanswered.
+        Raises DataError where the model answers with no text at all, or with half of a surrogate pair, which is no text
+        that could be kept, or leaves calls unanswered.
         """
         keys = [self.key(call) for call in calls]
         texts = self.shelf.get(keys)
@@ -82,8 +82,9 @@ class StoredTexts:
         return [texts[key] for key in keys]
 
     def _keep(self, keys: Sequence[bytes], group: Sequence[Answer[str]]) -> None:
+        spoken = [answer for answer in group if answer.value.strip()]
         try:
-            self.shelf.put((keys[answer.place], answer.value, answer.usage) for answer in group)
+            self.shelf.put((keys[answer.place], answer.value, answer.usage) for answer in spoken)
         except UnicodeEncodeError as fault:
             raise DataError(
                 f"{self.model.identity} answered with half of a surrogate pair ({fault.object[fault.start]!a}), "
@@ -92,6 +93,12 @@ class StoredTexts:
         for answer in group:
             self._counts.made += 1
             self._counts.spend(answer.usage)
+        if len(spoken) < len(group):  # kept, it would count as what the model wrote
+            raise DataError(
+                f"{self.model.identity} gave no text in {len(group) - len(spoken)} of {len(group)} answers; where it "
+                "thinks first, set a larger max_tokens or turn thinking off, and see that answer_after is what its "
+                "answers stand behind. The other answers are stored: the same command continues"
+            )
 
 
 def streamed(model: TextModel, calls: Sequence[GenerationCall]) -> Iterator[Sequence[Answer[str]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import blake2b
@@ -11,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from apm_lab.errors import ConfigError, MissingPackageError
+from apm_lab.language.hf_chats import ChatEncoder
 from apm_lab.language.hf_weights import identity_of, locate
 from apm_lab.language.protocols import Answer, ChoiceCall, GenerationCall, Usage
 from apm_lab.language.token_count import count_tokens
-from apm_lab.records import Message
 
 __all__ = ["VllmModel"]
 
 
 class VllmModel:
-    """A model that vLLM runs: `TextModel`, `StreamsTexts` and `ChoiceModel`.
+    """A model that vLLM runs: `TextModel`, `StreamsTexts`, `ChoiceModel` and `NestsAnswers`.
 
     Roles that name the same weights and engine settings share one engine.
 
@@ -29,7 +30,8 @@ class VllmModel:
         revision: the hub's commit or tag; part of the store key.
         temperature, top_p, max_tokens: sampling; vLLM's own defaults but for `max_tokens`.
         dtype: of weights and arithmetic.
-        max_model_len: the longest chat and answer in tokens (None: the model's own).
+        max_model_len: the longest chat and answer in tokens (None: the model's own); longer ones are refused, so it
+            changes no text.
         template: values for the chat template, such as `{enable_thinking: false}`.
         answer_after: what a text's answer stands behind, such as "</think>"; where thinking took all tokens the answer
             is empty (None: all of the text is the answer).
@@ -66,7 +68,7 @@ class VllmModel:
             )
         self.name = name or path_or_id
         self._model, self._revision = path_or_id, revision
-        self._values = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
+        self._values = {"temperature": float(temperature), "top_p": float(top_p), "max_tokens": max_tokens}
         self._template, self._answer_after = dict(template or {}), answer_after
         self._dtype, self._batch_size = dtype, batch_size
         self._settings: tuple[tuple[str, object], ...] = (
@@ -111,15 +113,21 @@ class VllmModel:
         return [texts[place] for place in range(len(calls))]
 
     def stream(self, calls: Sequence[GenerationCall]) -> Iterator[Sequence[Answer[str]]]:
-        """Yield the answers of `batch_size` calls at a time; a call's seed comes from its messages and sample index."""
+        """Yield the answers of `batch_size` calls at a time; a call's seed comes from its messages and sample index.
+
+        Raises ConfigError where a chat is longer than the context leaves room for, before anything is written.
+        """
         engine = _engine(self._settings)
-        for start in range(0, len(calls), self._batch_size):
-            part = calls[start : start + self._batch_size]
-            outputs = engine.chat(
-                [_turns(call.messages) for call in part],
-                [self._parameters(call) for call in part],
+        encoder, size, room = self._encoder(engine), self._batch_size, int(self._values["max_tokens"])
+        prompts: list[array[int]] = []  # four bytes a token: all of them are in memory
+        for start in range(0, len(calls), size):
+            chats = [call.messages for call in calls[start : start + size]]
+            prompts += [array("i", tokens) for tokens in encoder.prompts(chats, room)]
+        for start in range(0, len(calls), size):
+            outputs = engine.generate(
+                [{"prompt_token_ids": prompt.tolist()} for prompt in prompts[start : start + size]],
+                [self._parameters(call) for call in calls[start : start + size]],
                 use_tqdm=False,
-                chat_template_kwargs=self._template or None,
             )
             yield [
                 Answer(start + place, self._answer(output.outputs[0].text), _usage(output))
@@ -131,28 +139,32 @@ class VllmModel:
         from vllm import SamplingParams
 
         engine = _engine(self._settings)
-        tokenizer = engine.get_tokenizer()
+        encoder = self._encoder(engine)
         reading = SamplingParams(max_tokens=1, temperature=0.0, prompt_logprobs=0)
         for start in range(0, len(calls), self._batch_size):
             part = calls[start : start + self._batch_size]
+            different = list(dict.fromkeys(answer for call in part for answer in call.answers))
+            tokens = dict(zip(different, encoder.answers(different), strict=True))
+            room = max(map(len, tokens.values()), default=0) + 1  # the engine writes a token, which nobody reads
+            chats = encoder.prompts([call.messages for call in part], room)
             prompts, lengths = [], []
-            for call in part:
-                before = self._rendered(tokenizer, call.messages)
+            for call, before in zip(part, chats, strict=True):
                 for answer in call.answers:
-                    written = list(tokenizer.encode(answer, add_special_tokens=False))
-                    prompts.append({"prompt_token_ids": [*before, *written]})
-                    lengths.append(len(written))
+                    prompts.append({"prompt_token_ids": [*before, *tokens[answer]]})
+                    lengths.append(len(tokens[answer]))
             outputs = engine.generate(prompts, reading, use_tqdm=False)
             sums = iter([_tail(output, length) for output, length in zip(outputs, lengths, strict=True)])
             yield [
                 Answer(start + place, tuple(next(sums) for _ in call.answers), None) for place, call in enumerate(part)
             ]
 
-    def _rendered(self, tokenizer: Any, messages: Sequence[Message]) -> list[int]:  # noqa: ANN401 (vLLM's own type)
-        rendered = tokenizer.apply_chat_template(
-            _turns(messages), add_generation_prompt=True, tokenize=True, return_dict=False, **self._template
-        )
-        return list(rendered)
+    def begins(self, answer: str, longer: str) -> bool:
+        """Whether the tokens of `answer` begin those of `longer`: then P(answer) holds P(longer)."""
+        tokens, further = self._encoder(_engine(self._settings)).answers([answer, longer])
+        return further[: len(tokens)] == tokens
+
+    def _encoder(self, engine: Any) -> ChatEncoder:  # noqa: ANN401 (vLLM's own type)
+        return ChatEncoder(engine.get_tokenizer(), engine.model_config.max_model_len, self._model, self._template)
 
     def _parameters(self, call: GenerationCall) -> Any:  # noqa: ANN401 (vLLM's own type)
         from vllm import SamplingParams
@@ -181,10 +193,6 @@ def _engine(settings: tuple[tuple[str, object], ...]) -> Any:  # noqa: ANN401 (v
     except (ValueError, OSError) as fault:
         said = " ".join(str(fault).split())
         raise ConfigError(f"vLLM can't load {values['model']}: {said}") from fault
-
-
-def _turns(messages: Sequence[Message]) -> list[dict[str, str]]:
-    return [{"role": message.role, "content": message.content} for message in messages]
 
 
 def _seed(call: GenerationCall) -> int:

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from apm_lab.language.remote.secret import SECRET_NAME
+
 __all__ = ["key_configured", "secret_values", "without_key", "without_secret_overrides", "without_secrets"]
 
-_SECRET = re.compile(
-    r"(api|access|private|secret)_?key|password|passwd|secret|credential|authorization|(^|_)token$", re.IGNORECASE
-)
 _PAIR = re.compile(r"(?P<name>\w+)(?P<between>=|: )(?P<value>[^\s'\",]+)")
 
 
@@ -29,7 +28,7 @@ def without_secrets(config: Mapping[str, object]) -> dict[str, object]:
         return [clean(item) for item in value] if isinstance(value, (list, tuple)) else value
 
     return {
-        str(name): "***" if _SECRET.search(str(name)) and value is not None else clean(value)
+        str(name): "***" if SECRET_NAME.search(str(name)) and value is not None else clean(value)
         for name, value in config.items()
     }
 
@@ -44,7 +43,7 @@ def secret_values(config: Mapping[str, object]) -> list[str]:
             queue += [(str(key), each) for key, each in value.items()]
         elif isinstance(value, (list, tuple)):
             queue += [(name, each) for each in value]
-        elif value not in (None, "") and not isinstance(value, bool) and _SECRET.search(name):
+        elif value not in (None, "") and not isinstance(value, bool) and SECRET_NAME.search(name):
             found.add(str(value))
     return sorted(found, key=len, reverse=True)
 
@@ -52,7 +51,7 @@ def secret_values(config: Mapping[str, object]) -> list[str]:
 def without_secret_overrides(text: str) -> str:
     """Return a text in which every `key=value` and `key: value` whose key is named like a secret has lost its value."""
     return _PAIR.sub(
-        lambda found: f"{found['name']}{found['between']}***" if _SECRET.search(found["name"]) else found[0], text
+        lambda found: f"{found['name']}{found['between']}***" if SECRET_NAME.search(found["name"]) else found[0], text
     )
 
 

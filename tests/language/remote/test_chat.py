@@ -23,6 +23,10 @@ def completed(content, reason="stop", **message):
         (completed("7", reasoning_content="hm"), "7"),
         (completed(None, refusal="I can't do that."), "I can't do that."),
         (completed(None, "content_filter"), ""),
+        (completed(None), ""),
+        (completed(None, "length", reasoning_content="hm"), ""),
+        (completed("", "length"), ""),
+        (completed("<think>still at it", "length"), ""),
     ],
 )
 def test_the_text_of_an_answer_is_what_was_said_not_what_was_thought(answer, text):
@@ -38,14 +42,11 @@ def test_the_text_of_an_answer_is_what_was_said_not_what_was_thought(answer, tex
         {"choices": ["text"]},
         {"choices": [{"text": "a completion"}]},
         completed(None, "error"),
-        completed(None, "length", reasoning_content="hm"),
-        completed("", "length"),
-        completed("<think>still at it", "length"),
         completed(["parts"]),
         completed(7),
     ],
 )
-def test_what_holds_no_text_is_malformed(answer):
+def test_what_is_no_answer_of_a_chat_is_malformed(answer):
     with pytest.raises(MalformedError):
         read_text(answer)
 

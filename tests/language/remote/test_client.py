@@ -2,10 +2,13 @@
 
 import asyncio
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
+from apm_lab.errors import ConfigError, EndpointError
 from apm_lab.language.remote.client import answered
 from apm_lab.language.remote.exchange import Access
 from apm_lab.language.remote.patience import Patience
@@ -24,6 +27,50 @@ def body(call):
 
 def text(answer):
     return answer["choices"][0]["message"]["content"]
+
+
+def behind(monkeypatch, proxy):
+    """Return how a model behind this proxy is reached."""
+    for name in ("no_proxy", "NO_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("https_proxy", proxy)
+    return Access("https://far.invalid/v1", "served", None, lambda: None, 1, 10.0, Patience(unheard=2, first_s=0.01))
+
+
+async def posted(exchange, call):
+    return await exchange.post("/chat/completions", lambda _: body(call), text)
+
+
+class RefusingProxy(BaseHTTPRequestHandler):
+    """Lets nobody through."""
+
+    def do_CONNECT(self):
+        self.send_error(407, "who are you")
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_proxys_password_stays_out_of_the_message_about_its_refusal(monkeypatch):
+    with HTTPServer(("127.0.0.1", 0), RefusingProxy) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        reached = behind(monkeypatch, f"http://mary:hunter2@127.0.0.1:{server.server_port}")
+        with pytest.raises(EndpointError, match="the proxy answers HTTP 407: who are you") as fault:
+            list(answered(reached, ["a"], posted))
+        server.shutdown()
+        thread.join(10)
+    assert "mary" not in str(fault.value) and "hunter2" not in str(fault.value)
+    assert fault.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "proxy", ["http://mary:hunter2@host:port", "http://mary:hunter2@", "socks5://mary:hunter2@h:1"]
+)
+def test_a_proxy_that_is_none_is_told_without_its_password(monkeypatch, proxy):
+    with pytest.raises(ConfigError, match="the environment's https_proxy: expected an address like") as fault:
+        list(answered(behind(monkeypatch, proxy), ["a"], posted))
+    assert "hunter2" not in str(fault.value)
 
 
 def test_an_answer_that_comes_over_an_idle_connection_is_nobodys():

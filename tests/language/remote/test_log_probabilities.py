@@ -70,11 +70,35 @@ def test_ten_as_one_token_needs_no_second_request():
 
 
 def test_the_first_token_alone_is_enough_where_it_was_set():
-    with Endpoint(rater) as endpoint:
-        values = asked(model(endpoint, logprobs_via="first_token"), call())[0].value
-    assert exp(values[6]) == pytest.approx(7 / 50)
-    assert values[9] == -inf
+    whole = FIRST | {"10": 0.002}
+    with Endpoint(lambda _: listed(whole)) as endpoint:
+        made = model(endpoint, logprobs_via="first_token")
+        values = asked(made, call())[0].value
+        assert [exp(values[place]) for place in (6, 9)] == pytest.approx([7 / 50, 0.002])
+        assert len(endpoint.bodies) == 1
+        whole.pop("10")  # known to be one token, and now too unlikely to be listed
+        assert asked(made, call())[0].value[9] == -inf
+
+
+def test_a_first_token_that_may_hold_two_answers_is_refused():
+    with (
+        Endpoint(rater) as endpoint,
+        pytest.raises(EndpointError, match=r"'10' is not among.*logprobs_via=chat or pro"),
+    ):
+        asked(model(endpoint, logprobs_via="first_token"), call())
     assert len(endpoint.bodies) == 1
+
+
+@pytest.mark.parametrize("answers", [RATINGS[:9], ("10", "2")])
+def test_answers_that_do_not_begin_one_another_need_no_more_than_the_first_token(answers):
+    with Endpoint(rater) as endpoint:
+        values = asked(model(endpoint, logprobs_via="first_token"), call(answers))[0].value
+    assert exp(values[1]) == pytest.approx(2 / 50)
+
+
+def test_a_first_token_that_is_next_to_impossible_holds_nothing():
+    with Endpoint(lambda _: listed({"9": 0.99, "1": 1e-9})) as endpoint:
+        assert asked(model(endpoint, logprobs_via="first_token"), call())[0].value[9] == -inf
 
 
 def test_what_hardly_ever_begins_is_not_followed():

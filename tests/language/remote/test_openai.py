@@ -1,3 +1,4 @@
+import json
 import socket
 import sys
 import threading
@@ -7,7 +8,8 @@ import pytest
 from aiohttp import web
 
 from apm_lab.errors import ConfigError, EndpointError
-from apm_lab.language.protocols import ChoiceModel, GenerationCall, Ready, StreamsTexts, Usage
+from apm_lab.judging.language_judge import LanguageJudge
+from apm_lab.language.protocols import ChoiceModel, GenerationCall, Question, Ready, StreamsTexts, Usage
 from apm_lab.language.remote.host import this_host
 from apm_lab.language.remote.openai import OpenAiModel
 from apm_lab.language.remote.patience import Patience
@@ -18,6 +20,7 @@ from misbehaving import Endpoint, completion, refused
 
 QUICK = Patience(first_s=0.005, most_s=0.05, grace_s=2.0)
 KEY = "sk-very-secret-4711"
+LETTERS = "gsk_verySecret4711"
 
 
 def model(endpoint, patience=QUICK, **values):
@@ -224,11 +227,12 @@ def test_a_server_that_asks_for_an_hour_is_not_waited_for():
         model(endpoint, concurrency=1).generate(calls(1))
 
 
-def test_thinking_that_eats_all_tokens_is_told():
-    cut = completion(None, finish_reason="length", reasoning_content="let me see")
-    with Endpoint(lambda _: cut) as endpoint, pytest.raises(EndpointError, match="take a larger max_tokens"):
-        model(endpoint).generate(calls(1))
-    assert len({body["seed"] for body in endpoint.bodies}) == 5  # each attempt draws anew
+@pytest.mark.parametrize("reason", ["length", "stop", "content_filter"])
+def test_an_answer_without_text_is_not_drawn_again(reason):
+    cut = completion(None, finish_reason=reason, reasoning_content="let me see")
+    with Endpoint(lambda _: cut) as endpoint:
+        assert model(endpoint).generate(calls(1)) == [""]
+    assert len(endpoint.bodies) == 1
 
 
 def test_a_generator_that_is_left_leaves_nothing_behind():
@@ -291,11 +295,21 @@ def test_an_answer_of_given_ones_is_asked_for(guided, field, sent):
     assert name not in free
 
 
-def test_an_endpoint_that_does_not_heed_the_constraint_is_told():
+@pytest.mark.parametrize("guided", ["structured", "json_schema"])
+@pytest.mark.parametrize("sent", ["Rating: 10", '{"answer": "11"}', "[" * 100_000])
+def test_an_answer_outside_the_choices_comes_back_as_it_is_and_is_not_drawn_again(guided, sent):
     call = GenerationCall((Message("user", "rate"),), 0, ("1", "10"))
-    deaf = completion("Rating: 10")
-    with Endpoint(lambda _: deaf) as endpoint, pytest.raises(EndpointError, match="does not heed guided=structured"):
-        model(endpoint, guided="structured").generate([call])
+    with Endpoint(lambda _: completion(sent)) as endpoint:
+        assert model(endpoint, guided=guided).generate([call]) == [sent]
+    assert len(endpoint.bodies) == 1
+
+
+@pytest.mark.parametrize("sent", [None, "no idea"])
+def test_a_judge_counts_an_answer_that_states_no_rating_as_no_verdict_after_one_call(sent):
+    with Endpoint(lambda _: completion(sent, finish_reason="length")) as endpoint:
+        judge = LanguageJudge(model(endpoint, guided="structured"))
+        assert judge.score("A text.", [Question("casual", 1)], [b"k" * 16]) == [None]
+    assert len(endpoint.bodies) == 1
 
 
 @pytest.mark.parametrize(
@@ -305,7 +319,10 @@ def test_an_endpoint_that_does_not_heed_the_constraint_is_told():
         ({"base_url": "ftp://host/v1"}, "expected an address like"),
         ({"base_url": f"http://user:{KEY}@host/v1"}, "expected an address alone"),
         ({"base_url": f"http://host/v1?key={KEY}"}, "expected an address alone"),
-        ({"api_key_env": KEY}, "expected the name of an environment variable"),
+        *(({"api_key_env": key}, "expected the upper-case name of an environment") for key in (KEY, LETTERS, "my_key")),
+        ({"extra": {"api_key": KEY}}, "extra may not hold api_key: a key goes into an environment variable"),
+        ({"extra": {"headers": [{"X-Api-Key": KEY, "a": 1}]}}, "extra may not hold X-Api-Key"),
+        ({"extra": {"a": {"b": {"token": KEY}}, "Authorization": f"Bearer {KEY}"}}, "hold token, Authorization"),
         ({"model": " "}, "model is empty"),
         ({"temperature": -0.1}, "temperature=-0.1: expected at least 0"),
         ({"top_p": 0.0}, "top_p=0.0"),
@@ -319,7 +336,12 @@ def test_an_endpoint_that_does_not_heed_the_constraint_is_told():
 def test_values_that_can_not_be_are_refused_without_showing_a_secret(values, said):
     with pytest.raises(ConfigError, match=said) as fault:
         OpenAiModel(**{"model": "m", "base_url": "http://host/v1"} | values)
-    assert KEY not in str(fault.value)
+    assert KEY not in str(fault.value) and LETTERS not in str(fault.value)
+
+
+@pytest.mark.parametrize("extra", [{"max_completion_tokens": 9}, {"api_key": None}, {"chat_template_kwargs": {"a": 1}}])
+def test_other_fields_are_no_secrets(extra):
+    assert json.loads(OpenAiModel("m", "http://host/v1", extra=extra).sampling)["extra"] == extra
 
 
 def test_address_key_and_speed_are_no_part_of_what_is_stored():

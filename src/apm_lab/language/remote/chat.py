@@ -12,6 +12,7 @@ from typing import Any, Literal
 from apm_lab.errors import ConfigError
 from apm_lab.language.protocols import GenerationCall, Usage
 from apm_lab.language.remote.fault import MalformedError
+from apm_lab.language.remote.secret import secret_names
 from apm_lab.records import Message
 
 __all__ = ["ChatSettings", "Guided", "Via", "first_choice", "read_text", "read_usage", "turns"]
@@ -57,6 +58,12 @@ class ChatSettings:
         taken = [name for name in self.extra if name in _OWN]
         if taken:
             raise ConfigError(f"{self.model}: extra may not hold {', '.join(taken)}: that is a key of its own or ours")
+        secret = secret_names(self.extra)
+        if secret:  # it would stand in the config, the manifest and the store
+            raise ConfigError(
+                f"{self.model}: extra may not hold {', '.join(secret)}: a key goes into an environment variable that "
+                "api_key_env names"
+            )
 
     @property
     def identity(self) -> str:
@@ -111,17 +118,15 @@ class ChatSettings:
         }
 
     def text(self, answer: Mapping[str, Any], call: GenerationCall) -> str:
-        """Return the text of an answer; MalformedError where there is none, or none of the choices asked for."""
+        """Return the text of an answer as it came, whether or not it is one of the choices asked for.
+
+        Whoever asked says what such an answer counts for: asked again here, it would be drawn until it fits.
+        """
         text = read_text(answer)
         if call.choices is None or self.guided == "none":
             return text
-        if self.guided == "json_schema":
-            text = _unwrapped(text)
-        if text.strip() not in call.choices:
-            raise MalformedError(
-                f"{text[:40]!r} is none of the choices asked for: it does not heed guided={self.guided}"
-            )
-        return text.strip()
+        found = (_unwrapped(text) if self.guided == "json_schema" else text).strip()
+        return found if found in call.choices else text
 
 
 def turns(messages: Sequence[Message]) -> list[dict[str, str]]:
@@ -141,7 +146,10 @@ def _seed(call: GenerationCall, tried: int) -> int:
 
 
 def read_text(answer: Mapping[str, Any]) -> str:
-    """Return the text of a chat completion, without what the model thought; MalformedError where there is none."""
+    """Return the text of a chat completion, without what the model thought; empty where that was all it wrote.
+
+    MalformedError where the answer is none of a chat, or says that it failed (`finish_reason` "error").
+    """
     choice = first_choice(answer)
     message = choice.get("message")
     if not isinstance(message, Mapping):
@@ -151,13 +159,9 @@ def read_text(answer: Mapping[str, Any]) -> str:
         text = message.get("refusal") or ""  # an answer too
     if not isinstance(text, str):
         raise MalformedError(f"choices[0].message.content is {text!r:.60}, expected a text")
-    spoken = _spoken(text)
-    reason = choice.get("finish_reason")
-    if spoken is None or (not spoken and reason == "length"):
-        raise MalformedError("no text: all of max_tokens went into the model's thinking; take a larger max_tokens")
-    if not spoken and message.get("content") is None and reason not in ("stop", "content_filter"):
-        raise MalformedError(f"choices[0].message.content is null (finish_reason={reason!r:.40})")
-    return spoken
+    if not text and choice.get("finish_reason") == "error":
+        raise MalformedError("choices[0].finish_reason is 'error', and there is no text")
+    return _spoken(text)
 
 
 def first_choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -178,15 +182,15 @@ def read_usage(answer: Mapping[str, Any]) -> Usage | None:
     return None if read is None else Usage(read, written or 0)
 
 
-def _spoken(text: str) -> str | None:
-    """Return the text after a block of thinking, None where such a block has no end."""
+def _spoken(text: str) -> str:
+    """Return the text after a block of thinking, none where such a block has no end."""
     if "</think>" in text and (text.lstrip().startswith("<think>") or "<think>" not in text):
         return text.partition("</think>")[2].lstrip()
-    return None if text.lstrip().startswith("<think>") else text
+    return "" if text.lstrip().startswith("<think>") else text
 
 
 def _unwrapped(text: str) -> str:
     try:
         return str(json.loads(text)[_ANSWER])
-    except (ValueError, KeyError, TypeError):
-        raise MalformedError(f"{text[:60]!r} is not JSON of the form asked for (guided=json_schema)") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return text

@@ -102,8 +102,7 @@ class Exchange:
         except (aiohttp.ClientConnectorCertificateError, ssl.SSLError) as fault:
             raise EndpointError(f"{self._access.base_url}: its certificate is not accepted: {fault}") from None
         except (aiohttp.ClientError, OSError) as fault:
-            story = " ".join(str(fault).replace(" ssl:default", "").split())
-            raise PassingError(story or type(fault).__name__) from None
+            raise PassingError(_story(fault)) from None
         if status >= 300:
             await self._refused(status, headers, answer, len(sent))
         try:
@@ -160,7 +159,7 @@ class Exchange:
         access = self._access
         advice = "see that it runs and can be reached (base_url)"
         if isinstance(fault, MalformedError):
-            advice = "see what it sends, and whether max_tokens, guided and logprobs_via fit it"
+            advice = "see what it sends, and whether logprobs_via fits it"
         elif fault.congested:
             advice = "it is given too much: wait, or take a smaller concurrency"
         elif fault.status == 408:
@@ -171,6 +170,17 @@ class Exchange:
             f"{access.base_url}: model {access.model}: {faults} attempts at one call failed, the last with: {fault}; "
             f"{advice}. What was answered is stored: the same command continues"
         )
+
+
+def _story(fault: Exception) -> str:
+    """Return what went wrong on the way, on one line.
+
+    Of an HTTP fault it is status and message alone: the rest may hold a proxy's address, with its password.
+    """
+    if isinstance(fault, aiohttp.ClientResponseError):
+        proxy = "the proxy answers " if isinstance(fault, aiohttp.ClientHttpProxyError) else ""
+        return f"{proxy}HTTP {fault.status}: {' '.join(fault.message.split()) or 'no message'}"
+    return " ".join(str(fault).replace(" ssl:default", "").split()) or type(fault).__name__
 
 
 def session(access: Access) -> aiohttp.ClientSession:
@@ -189,4 +199,11 @@ def _proxy(url: URL) -> str | None:
     host = url.host or ""
     if host in ("localhost", "::1") or host.startswith("127.") or proxy_bypass(host):
         return None
-    return getproxies().get(url.scheme)
+    proxy = getproxies().get(url.scheme)
+    try:
+        sound = proxy is None or (URL(proxy).scheme in ("http", "https") and URL(proxy).host)
+    except ValueError:
+        sound = False
+    if not sound:  # not shown: it may hold a password
+        raise ConfigError(f"the environment's {url.scheme}_proxy: expected an address like http://host:port")
+    return proxy

@@ -27,7 +27,7 @@ class PassingError(Exception):
 
 
 class MalformedError(PassingError):
-    """An answer that is not what it has to be: cut short, no JSON, without a text, with an impossible number."""
+    """An answer that is not what it has to be: cut short, no JSON, not of a chat, with an impossible number."""
 
 
 def may_pass(status: int) -> bool:

@@ -3,7 +3,8 @@
 `chat`: among the likeliest first tokens of a chat completion, for short answers and most servers. An answer of several
 tokens is followed token by token, the earlier ones put into the assistant's mouth (vLLM's `continue_final_message`).
 What is not among the 20 likeliest, or follows a token less likely than one in a million, counts as impossible (-inf).
-`first_token`: the same by the first token alone, for hosted services that can't continue an assistant's turn.
+`first_token`: the same by the first token alone, for hosted services that can't continue an assistant's turn. Where
+"1" is listed and "10" never was, "1" may hold the probability of "10": that is refused.
 `prompt`: exact for answers of any length, from vLLM's `prompt_logprobs` of the chat with the answer in it.
 `echo`: the same from a completion with `echo`, for base models without a chat template: turns are parted by newlines.
 """
@@ -46,6 +47,7 @@ class Asker:
     def __init__(self, model: str, extra: Mapping[str, Any], via: Via) -> None:
         self._model, self._via = model, via
         self._extra = {name: value for name, value in extra.items() if name not in _SAMPLING}
+        self._whole: set[str] = set()  # answers that were listed, so that they are one token of this model
 
     def require_short(self, calls: Sequence[ChoiceCall]) -> None:
         """Raise ConfigError where an answer is empty, or too long for this way of asking."""
@@ -78,6 +80,8 @@ class Asker:
     ) -> dict[str, float]:
         """Return the log-probabilities of texts `wanted` after an answer that has begun so."""
         listed = await self._listed(exchange, call, begun, spent)
+        if self._via == "first_token":
+            self._require_whole(exchange, listed, wanted)
         found = {text: listed.get(text, -inf) for text in wanted}
         further: dict[str, set[str]] = {}
         for text in wanted - listed.keys() if self._via == "chat" else ():
@@ -88,6 +92,18 @@ class Asker:
             after = await self._followed(exchange, call, begun + first, frozenset(rests), spent)
             found |= {first + rest: listed[first] + value for rest, value in after.items()}
         return found
+
+    def _require_whole(self, exchange: Exchange, listed: Mapping[str, float], wanted: frozenset[str]) -> None:
+        """Raise EndpointError where a text may be written in several tokens, and so count for another one."""
+        self._whole |= wanted & listed.keys()
+        for text in sorted(wanted - self._whole):
+            for begun in sorted(wanted & listed.keys()):
+                if text.startswith(begun) and listed[begun] > _NEGLIGIBLE:
+                    raise EndpointError(
+                        f"{exchange.base_url}: model {self._model}: {text!r} is not among the first tokens listed and "
+                        f"{begun!r} is: where {text!r} is two tokens, {begun!r} would get its probability; "
+                        "logprobs_via=first_token can't tell, take logprobs_via=chat or prompt, or judge.score=sampled"
+                    )
 
     async def _listed(self, exchange: Exchange, call: ChoiceCall, begun: str, spent: _Spent) -> dict[str, float]:
         """Return the likeliest next tokens and their log-probabilities; tokens that read the same are one."""

@@ -31,9 +31,10 @@ class Endpoint:
                 f"base_url={_shown(base_url)}: expected an address alone; a key goes into an environment variable that "
                 "api_key_env names"
             )
-        if api_key_env is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", api_key_env):
+        # Not shown: a key given in its place may well be of letters, digits and underscores.
+        if api_key_env is not None and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", api_key_env):
             raise ConfigError(
-                "api_key_env: expected the name of an environment variable (the key is its value), or null"
+                "api_key_env: expected the upper-case name of an environment variable (the key is its value), or null"
             )
         for name, value in (("concurrency", concurrency), ("timeout_s", timeout_s)):
             if value <= 0:
