@@ -133,6 +133,16 @@ def test_a_judge_that_does_not_hear_the_direction_stops_the_run_before_anything_
         ("Reads", ["judge.score=guess"], "judge.score='guess': expected sampled or expected or pmi"),
         ("Reads", ["judge.mode=wide"], "judge.mode='wide': expected narrow or joint"),
         ("Knows", ["judge.score=expected", "judge.mode=joint"], "judge.mode=joint"),
+        (
+            "Knows",
+            ["judge.score=sampled", "judge.model.score=expected"],
+            "judge.model.score=expected and judge.score=sampled contradict",
+        ),
+        (
+            "Reads",
+            ["judge.score=sampled", "judge.mode=joint", "judge.model.mode=narrow"],
+            "judge.model.mode=narrow and judge.mode=joint",
+        ),
     ],
 )
 def test_what_a_judge_can_not_do_is_refused_before_anything_is_asked(run, backend, overrides, message):
@@ -146,3 +156,9 @@ def test_a_simulated_judge_has_no_other_way_of_being_asked(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     assert main([*SMALL, override]) == 2
     assert override.partition("=")[0] in capfd.readouterr().err
+
+
+def test_the_same_way_of_asking_may_be_named_twice(run):
+    code, shown, manifest = run("Knows", "++judge.score=expected", "++judge.model.score=expected")
+    assert code == 0, shown
+    assert asked(manifest)[1]["score"] == "expected"

@@ -148,12 +148,17 @@ def _require_usable(models: Iterable[object], pool: Pool, planning: bool) -> Non
 def _told_how_to_ask(judge: Mapping[str, Any], pool: Pool, plugins: tuple[str, ...]) -> dict[str, Any]:
     """Return the judge's node with `score`, `mode` and the pool's principles handed to its model, where it takes them.
 
-    Raises ConfigError where the model has no choice and another one is wanted.
+    Raises ConfigError where the model has no choice and another one is wanted, or where two different ones are named.
     """
     model = judge["model"]
     takes = read_signature(model["_target_"], plugins) or {}
     handed: dict[str, Any] = {}
     for key, only in (("score", "sampled"), ("mode", "narrow")):
+        if key in model and model[key] != judge[key]:
+            raise ConfigError(
+                f"judge.model.{key}={model[key]} and judge.{key}={judge[key]} contradict each other; "
+                f"set judge.{key} and leave judge.model.{key} out"
+            )
         if key in takes:
             handed[key] = judge[key]
         elif judge[key] != only and key not in model:
