@@ -9,9 +9,10 @@ from apm_lab.errors import ConfigError, MissingPackageError
 from apm_lab.judging import examples, language_judge
 from apm_lab.judging.examples import examples_of, styled_texts
 from apm_lab.judging.health import health_set
-from apm_lab.judging.judge import Judge
+from apm_lab.judging.judge import Judge, streamed_scores
 from apm_lab.judging.language_judge import RATINGS, LanguageJudge, expected_rating
 from apm_lab.judging.rubric import JOINT_SYSTEM, SYSTEM, fenced
+from apm_lab.language.budget import Budget, Guarded
 from apm_lab.language.protocols import Answer, Question, ScoreCall, ScoreModel, StreamsScores, Usage
 from apm_lab.language.recall import CallCounts
 
@@ -177,6 +178,17 @@ def test_what_are_no_ten_log_probabilities_are_no_verdict(tmp_path, logs):
     assert expected_rating(logs, True) is None
     judge = judge_on(tmp_path, Knows(lambda _: logs), score="expected", retries=1)
     assert not judge.score(["a"], ALL)[1].any()
+
+
+@pytest.mark.parametrize("guard", [False, True])
+def test_an_expected_rating_is_never_asked_again_since_nothing_is_drawn(tmp_path, guard):
+    model = Knows(lambda _: (math.nan,) * 10)
+    judge = LanguageJudge(model, score="expected")
+    if guard:
+        judge = Guarded(judge, "judge", Budget(calls=100), (0.0, 0.0), streamed_scores)
+    shelf = Store(tmp_path / "s.sqlite").scores
+    assert not Judge(judge, shelf, CallCounts(), NAMES, "both", 2).score(["a"], ALL)[1].any()
+    assert len(model.asked) == 4
 
 
 def test_expected_needs_a_backend_with_probabilities_and_does_not_fall_back():

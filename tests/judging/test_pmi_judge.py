@@ -125,6 +125,14 @@ def test_what_is_no_probability_is_no_verdict(difference):
     assert rate(Hears(lambda text: difference if text == "odd" else told(text)), "odd", AVOID) is None
 
 
+def test_a_text_without_a_probability_is_not_asked_again(tmp_path):
+    told = Hears().told
+    model = Hears(lambda text: math.nan if text == "odd" else told(text))
+    judge = Judge(PmiJudge(model), Store(tmp_path / "s.sqlite").scores, CallCounts(), ("casual",), "reflect", 2)
+    assert not judge.score(["odd"], np.ones((1, 2, 1), dtype=bool))[1].any()
+    assert sum(call.answers == ("odd",) for call in model.calls) == 2
+
+
 def test_a_model_that_does_not_hear_the_instruction_is_told():
     for told in (lambda text: 0.0, lambda text: math.nan):
         with pytest.raises(JudgeError, match=r"'casual'.*equally likely"):

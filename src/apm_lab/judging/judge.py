@@ -36,7 +36,7 @@ class Judge:
         principles: keys of the M principles.
         direction: `reflect` asks how strongly a text follows (s+); `dual` asks a user who avoids the principle how
             strongly the text avoids it (s-), so J = 11 - s- there; `both` takes the mean of s+ and 11 - s-.
-        retries: how often an unreadable answer is asked again, with a new seed each time.
+        retries: how often an unreadable answer is asked again, with a new seed each time; never where nothing is drawn.
 
     """
 
@@ -53,7 +53,8 @@ class Judge:
             raise ConfigError(f"judge.direction={direction}{did_you_mean(direction, DIRECTIONS)}")
         self.principles = tuple(principles)
         self.model, self._counts = model, counts
-        self.direction, self._retries = direction, retries
+        # A model may say that it draws nothing: asked again, it would answer the same.
+        self.direction, self._retries = direction, retries if getattr(model, "draws", True) else 0
         # A model may say that its s- is 11 - s+ by construction, and that it answers all principles in one question.
         self.mirrored: bool = getattr(model, "mirrored", False)
         self._joint: bool = getattr(model, "joint", False)

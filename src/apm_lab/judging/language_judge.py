@@ -63,7 +63,7 @@ class LanguageJudge:
     ) -> None:
         self._model: Any = model  # a `ChoiceModel` too where ratings are expected ones
         self._score, self._few_shot, self._constrained = score, few_shot, constrained
-        self.joint = mode == "joint"
+        self.joint, self.draws = mode == "joint", score == "sampled"
         self._together = tuple(slug(name) for name in pool_principles or ())
         if score == "pmi":
             raise ConfigError(

@@ -52,6 +52,7 @@ class PmiJudge:
     """
 
     mirrored = True
+    draws = False
 
     def __init__(self, model: ChoiceModel, few_shot: bool = True, score: str = "pmi") -> None:
         if score != "pmi":
