@@ -100,6 +100,23 @@ def test_money_without_a_price_is_a_fault_before_anything_is_spent(here, capsys)
     assert float(re.search(r"model +big .* ~([\d.]+) ", priced)[1]) > 10
 
 
+LATER = "{_target_: apm_lab.language.batch.BatchModel, model: served, folder: batch}"
+
+
+@pytest.mark.parametrize(
+    ("role", "limit", "chosen"),
+    [
+        ("generator", "budget.calls=200", ["generator=batch", "generator.model=served", "generator.folder=batch"]),
+        ("judge", "budget.tokens=9", ["judge=openai", f"judge.model.model={LATER}"]),
+    ],
+)
+def test_a_budget_beside_a_batch_file_is_refused(here, capsys, role, limit, chosen):
+    err = run(capsys, limit, *chosen, code=2)
+    assert f"{limit} can't hold back a batch file ({role})" in err
+    assert not list(here.rglob("calls.jsonl"))
+    assert "plan: 1 run" in run(capsys, "plan=true", limit, *chosen)
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [
