@@ -56,6 +56,21 @@ def test_a_multirun_has_one_total_and_done_jobs_are_in_it(here, capsys):
     assert re.search(r"rewriter .* 78 +0 +78 ", both)  # what they share counts once
 
 
+@pytest.mark.parametrize(
+    ("role", "chosen"),
+    [("model", ["model=smollm2_135m"]), ("judge", ["judge=smollm2_pmi"]), ("judge", ["judge=gemma3_fewshot"])],
+)
+def test_a_model_that_is_not_fetched_yet_has_a_plan(here, capsys, monkeypatch, role, chosen):
+    monkeypatch.setenv("APM_LAB_MODELS", str(here / "none"))
+    out = run(capsys, "plan=true", *chosen)
+    name = "gemma3_270m" if "gemma3" in chosen[0] else "smollm2_135m"
+    assert re.search(rf"{role} +{name}@not fetched .*~[\d,]+ +~[\d,]+ ", out)
+    assert re.search(rf"~ estimated \(.*{role}.*four characters a token", out)
+    assert f"{name} is not on this machine: what the store may hold of it is not counted" in out
+    assert list(here.iterdir()) == []
+    assert f"{name} is not on this machine" in run(capsys, *chosen, code=2)
+
+
 def test_a_mistake_is_named_and_the_plan_is_not_printed(capsys):
     assert "users.train=-1: expected at least 0" in run(capsys, "plan=true", "users.train=-1", code=2)
     assert "plan=7: expected bool" in run(capsys, "plan=7", code=2)
