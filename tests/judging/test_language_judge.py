@@ -13,6 +13,7 @@ from apm_lab.judging.judge import Judge, streamed_scores
 from apm_lab.judging.language_judge import RATINGS, LanguageJudge, expected_rating
 from apm_lab.judging.rubric import JOINT_SYSTEM, SYSTEM, fenced
 from apm_lab.language.budget import Budget, Guarded
+from apm_lab.language.foresight import Foreseen, Outlook
 from apm_lab.language.protocols import Answer, Question, ScoreCall, ScoreModel, StreamsScores, Usage
 from apm_lab.language.recall import CallCounts
 
@@ -294,6 +295,24 @@ def test_joint_stores_every_answer_whatever_was_needed_and_asks_again_only_for_w
     assert len({call.sample for call in model.calls}) == 2
     assert judge.score(["a"], ALL)[0][0, 0].tolist() == [9, 3]  # the second answer's casual is nobody's
     assert len(model.calls) == 2
+
+
+def foreseen_characters(judge, shelf, texts, direction="both"):
+    outlook = Outlook()
+    double = Foreseen(outlook, "judge", judge, shelf, streamed_scores)
+    Judge(double, double, CallCounts(), NAMES, direction, 0).score(texts, np.ones((len(texts), 2, 2), dtype=bool))
+    (forecast,) = outlook.forecasts.values()
+    return forecast.characters
+
+
+@pytest.mark.parametrize("settings", [{}, {"few_shot": True}, JOINT], ids=["narrow", "few-shot", "joint"])
+def test_what_a_plan_counts_is_what_the_chats_hold(tmp_path, settings):
+    model, texts = Writes(lambda call: "5"), ["a text", "another, longer text " * 9]
+    judge = judge_on(tmp_path, model, direction="both", retries=0, **settings)
+    ahead = foreseen_characters(judge.model, Store(tmp_path / "s.sqlite").scores, texts)
+    assert model.calls == []
+    judge.score(texts, np.ones((2, 2, 2), dtype=bool))
+    assert ahead == pytest.approx(sum(len(turn.content) for call in model.calls for turn in call.messages))
 
 
 def keys_of(tmp_path, model=None, **settings):

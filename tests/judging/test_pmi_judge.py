@@ -10,9 +10,10 @@ from apm_lab.errors import ConfigError, JudgeError, MissingPackageError
 from apm_lab.judging import pmi_judge, reference
 from apm_lab.judging.examples import examples_of
 from apm_lab.judging.health import health_set, measure_health
-from apm_lab.judging.judge import Judge
+from apm_lab.judging.judge import Judge, streamed_scores
 from apm_lab.judging.pmi_judge import PmiJudge
 from apm_lab.judging.reference import Scale, reference_texts
+from apm_lab.language.foresight import Foreseen, Outlook
 from apm_lab.language.protocols import Answer, Question, ScoreModel, StreamsScores, Usage
 from apm_lab.language.recall import CallCounts
 from apm_lab.records import Message
@@ -194,6 +195,22 @@ def test_health_asks_once_per_text_and_checks_no_correlation(tmp_path):
     scores, known = judge.score([next(iter(TRUTH))], np.ones((1, 2, 1), dtype=bool))
     assert known.all()
     assert scores[0, 0] == scores[0, 1]
+
+
+@pytest.mark.parametrize("few_shot", [True, False])
+def test_what_a_plan_counts_is_what_both_chats_hold(tmp_path, few_shot):
+    model, outlook, texts = Hears(), Outlook(), ["a text", "another, longer text " * 9]
+    judge, shelf = PmiJudge(model, few_shot), Store(tmp_path / "s.sqlite").scores
+    double = Foreseen(outlook, "judge", judge, shelf, streamed_scores)
+    Judge(double, double, CallCounts(), ("casual",), "both").score(texts, np.ones((2, 2, 1), dtype=bool))
+    (forecast,) = outlook.forecasts.values()
+    assert model.calls == []
+    judge.score(texts[0], [FOLLOW], [b""])
+    judge.score(texts[1], [FOLLOW], [b""])
+    read = [call for call in model.calls if call.answers[0] in texts]
+    assert forecast.characters == sum(
+        len(text) for call in read for text in (*call.answers, *(turn.content for turn in call.messages))
+    )
 
 
 def test_all_principles_of_the_pool_are_told_apart():

@@ -123,6 +123,12 @@ class LanguageJudge:
                 ratings[answer.place] = answer.value
         return ratings
 
+    def reads_per_question(self, question: Question) -> tuple[float, float]:
+        """Return how often a text is read for one rating, and the characters beside it: rubric, question, examples."""
+        call = ScoreCall("", question, b"")
+        turns, shared = (self._joint_call(call).messages, len(self._together)) if self.joint else (self._chat(call), 1)
+        return 1 / shared, sum(len(turn.content) for turn in turns) / shared
+
     def stream_scores(self, calls: Sequence[ScoreCall]) -> Ratings:
         """Yield ratings as the backend answers; the calls that share the most of their chat are asked together."""
         if self.joint:

@@ -106,6 +106,11 @@ class PmiJudge:
                 ratings[answer.place] = answer.value
         return ratings
 
+    def reads_per_question(self, question: Question) -> tuple[float, float]:
+        """Return that a text is read twice for one rating, and the characters of both chats before it."""
+        chats = [self._chat(question.principle, direction) for direction in (1, -1)]
+        return 2.0, sum(len(turn.content) for chat in chats for turn in chat)
+
     def stream_scores(self, calls: Sequence[ScoreCall]) -> Iterator[Sequence[Answer[float | None]]]:
         """Yield ratings as the backend answers; a principle that is new to this judge is measured on the reference."""
         for start in range(0, len(calls), _BATCH):
