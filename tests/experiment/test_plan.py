@@ -66,6 +66,8 @@ def test_a_model_that_is_not_fetched_yet_has_a_plan(here, capsys, monkeypatch, r
     name = "gemma3_270m" if "gemma3" in chosen[0] else "smollm2_135m"
     assert re.search(rf"{role} +{name}@not fetched .*~[\d,]+ +~[\d,]+ ", out)
     assert re.search(rf"~ estimated \(.*{role}.*four characters a token", out)
+    if "pmi" in chosen[0]:  # the texts that its scale is made of, for each of three principles
+        assert re.search(rf"judge +{name}@not fetched +168 +0 +168 ", out)
     assert f"{name} is not on this machine: what the store may hold of it is not counted" in out
     assert list(here.iterdir()) == []
     assert f"{name} is not on this machine" in run(capsys, *chosen, code=2)

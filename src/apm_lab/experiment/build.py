@@ -19,6 +19,7 @@ from apm_lab.experiment.schema import node_faults
 from apm_lab.experiment.settings import JudgeSettings, MappingSettings, PersonalizationSettings, PoolSettings
 from apm_lab.experiment.signature import read_signature
 from apm_lab.judging.judge import Judge
+from apm_lab.judging.pmi_judge import PmiJudge
 from apm_lab.language.protocols import Embedder, KnowsItsPool, Ready, ScoreModel, TextModel
 from apm_lab.language.recall import CallCounts, StoredTexts
 from apm_lab.language.simulated.reader import BayesReader
@@ -117,7 +118,7 @@ def build_personalization(
         rewriter=texts["rewriter"],
         generator=texts["generator"],
         model=texts["model"],
-        judge=_asking(judge, models["judge"], pool, store, counts["judge"]),
+        judge=_asking(judge, models["judge"], pool, store, counts["judge"], guard),
         method=method,
         method_name=name,
         seed=seed,
@@ -131,9 +132,20 @@ def build_personalization(
     )
 
 
-def _asking(settings: JudgeSettings, model: ScoreModel, pool: Pool, store: Store, counts: CallCounts) -> Judge:
-    principles = [slug(principle) for principle in pool.principles]
-    return Judge(model, store.scores, counts, principles, settings.direction, settings.retries)
+def _asking(
+    settings: JudgeSettings,
+    model: ScoreModel,
+    pool: Pool,
+    store: Store,
+    counts: CallCounts,
+    guard: Callable[[Mapping[str, Any]], dict[str, Any]],
+) -> Judge:
+    """Return the judge; what its scale is made of, where it needs that, is asked, counted and kept like its ratings."""
+    principles, reference = [slug(principle) for principle in pool.principles], None
+    if isinstance(settings.model, PmiJudge):
+        differences = guard({"judge": settings.model.differences})["judge"]
+        reference = Judge(differences, store.scores, counts, principles, retries=0)
+    return Judge(model, store.scores, counts, principles, settings.direction, settings.retries, reference)
 
 
 def _require_usable(models: Iterable[object], pool: Pool, planning: bool) -> None:

@@ -87,4 +87,5 @@ def _foreseen_judge(judge: Judge, outlook: Outlook, counts: Mapping[str, CallCou
     live = None if counts is None else counts["judge"]
     double = Foreseen(outlook, "judge", judge.model, judge.shelf, streamed_scores, live)
     # One that is asked and gives no verdict is asked again by the run itself.
-    return Judge(double, double, CallCounts(), judge.principles, judge.direction, retries=0)
+    reference = None if judge.reference is None else _foreseen_judge(judge.reference, outlook, counts)
+    return Judge(double, double, CallCounts(), judge.principles, judge.direction, retries=0, reference=reference)
