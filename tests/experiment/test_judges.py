@@ -2,11 +2,15 @@
 
 import json
 import re
+from importlib import import_module
 
 import pytest
 
 from apm_lab.data.store import Store
 from apm_lab.experiment.cli import main
+from apm_lab.judging.judge import Judge
+from apm_lab.judging.pmi_judge import PmiJudge
+from apm_lab.language.recall import CallCounts
 
 BACKEND = '''
 import json
@@ -55,6 +59,18 @@ class Knows(Reads):
         for place, call in enumerate(calls):
             (_, rating), = self.read(call.messages)
             yield [Answer(place, tuple(-abs(rating - r) * 3 for r in range(1, 11)), Usage(9, 0))]
+
+class Hears(Reads):
+    """Finds a text likelier when told to be what the simulated judge reads in it."""
+
+    def __init__(self, identity: str = "hears") -> None:
+        super().__init__(identity)
+
+    def log_probabilities(self, calls):
+        for place, call in enumerate(calls):
+            told, (text,) = call.messages[-1].content.lower().rstrip("."), call.answers
+            sign, name = (-1, told.removeprefix("avoid being ")) if "avoid" in told else (1, told.removeprefix("be "))
+            yield [Answer(place, (sign * self.rating(text, name, "follow") + len(text) % 7 / 100,), Usage(9, 0))]
 '''
 OPTION = """
 _target_: apm_lab.experiment.settings.JudgeSettings
@@ -113,6 +129,21 @@ def test_a_run_on_a_language_models_ratings(run, backend, overrides, said):
     assert health["imbalance"] < 0.5
     assert (calls["tokens_in"] == 9 * calls["made"]) if backend == "Knows" else calls["tokens_in"] is None
     assert Store("outputs/store").scores.count() == calls["made"] > 0
+
+
+def test_a_run_on_the_probabilities_of_texts_measures_its_reference_once(run):
+    pmi = ["++judge.score=pmi", "judge.model._target_=apm_lab.judging.pmi_judge.PmiJudge", "judge.allow_unhealthy=true"]
+    code, shown, manifest = run("Hears", *pmi)
+    assert code == 0, shown
+    first = manifest["calls"]["judge"]
+    assert first["tokens_in"] == 2 * 9 * first["made"]
+    assert Store("outputs/store").scores.count() == first["made"]
+    code, shown, manifest = run("Hears", *pmi, "seed=1")
+    assert code == 0, shown
+    assert Store("outputs/store").scores.count() == first["made"] + manifest["calls"]["judge"]["made"]
+    backend, shelf = import_module("backends").Hears(), Store("outputs/store").scores
+    kept = Judge(PmiJudge(backend).differences, shelf, CallCounts(), ("casual",)).key_header
+    assert shelf.of(kept).measured().rows == 3 * 56
 
 
 @pytest.mark.parametrize("mode", ["narrow", "joint"])
