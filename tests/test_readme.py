@@ -96,6 +96,17 @@ def test_the_plug_in_example_runs_as_printed(folder):
     assert "method=always_casual: no leak" in run(folder, proof)
 
 
+@pytest.mark.parametrize("page", [README, *sorted((README.parent / "docs").glob("*.md"))], ids=lambda page: page.name)
+def test_options_that_a_page_names_exist(page):
+    conf = README.parent / "conf"
+    groups = "|".join(folder.name for folder in conf.iterdir() if folder.is_dir())
+    named = re.findall(rf"(?<![\w.])({groups})=([\w/,]+)(?![\w/,*])", page.read_text(encoding="utf-8"))
+    options = {(group, option) for group, several in named for option in several.split(",") if option}
+    missing = {f"{group}={option}" for group, option in options if not (conf / group / f"{option}.yaml").is_file()}
+    of_ones_own = {"method=always_casual"}
+    assert {name for name in missing - of_ones_own if not name.rpartition("=")[2].isupper()} == set()
+
+
 def test_files_that_the_readme_names_exist():
     for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
         assert target.startswith("http") or (README.parent / target).exists(), target

@@ -15,6 +15,7 @@ __all__ = [
     "MissingPackageError",
     "PendingCalls",
     "StoreError",
+    "UnfetchedError",
     "did_you_mean",
     "require_known",
 ]
@@ -26,6 +27,14 @@ class ApmLabError(Exception):
 
 class ConfigError(ApmLabError):
     """A key, value or combination in the configuration is not valid."""
+
+
+class UnfetchedError(ConfigError):
+    """A model that is known by `name` is not on this machine yet; names the command that fetches it."""
+
+    def __init__(self, name: str, told: str) -> None:
+        super().__init__(told)
+        self.name = name
 
 
 class DataError(ApmLabError):

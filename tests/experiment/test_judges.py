@@ -2,11 +2,15 @@
 
 import json
 import re
+from importlib import import_module
 
 import pytest
 
 from apm_lab.data.store import Store
 from apm_lab.experiment.cli import main
+from apm_lab.judging.judge import Judge
+from apm_lab.judging.pmi_judge import PmiJudge
+from apm_lab.language.recall import CallCounts
 
 BACKEND = '''
 import json
@@ -55,6 +59,18 @@ class Knows(Reads):
         for place, call in enumerate(calls):
             (_, rating), = self.read(call.messages)
             yield [Answer(place, tuple(-abs(rating - r) * 3 for r in range(1, 11)), Usage(9, 0))]
+
+class Hears(Reads):
+    """Finds a text likelier when told to be what the simulated judge reads in it."""
+
+    def __init__(self, identity: str = "hears") -> None:
+        super().__init__(identity)
+
+    def log_probabilities(self, calls):
+        for place, call in enumerate(calls):
+            told, (text,) = call.messages[-1].content.lower().rstrip("."), call.answers
+            sign, name = (-1, told.removeprefix("avoid being ")) if "avoid" in told else (1, told.removeprefix("be "))
+            yield [Answer(place, (sign * self.rating(text, name, "follow") + len(text) % 7 / 100,), Usage(9, 0))]
 '''
 OPTION = """
 _target_: apm_lab.experiment.settings.JudgeSettings
@@ -115,6 +131,21 @@ def test_a_run_on_a_language_models_ratings(run, backend, overrides, said):
     assert Store("outputs/store").scores.count() == calls["made"] > 0
 
 
+def test_a_run_on_the_probabilities_of_texts_measures_its_reference_once(run):
+    pmi = ["++judge.score=pmi", "judge.model._target_=apm_lab.judging.pmi_judge.PmiJudge", "judge.allow_unhealthy=true"]
+    code, shown, manifest = run("Hears", *pmi)
+    assert code == 0, shown
+    first = manifest["calls"]["judge"]
+    assert first["tokens_in"] == 2 * 9 * first["made"]
+    assert Store("outputs/store").scores.count() == first["made"]
+    code, shown, manifest = run("Hears", *pmi, "seed=1")
+    assert code == 0, shown
+    assert Store("outputs/store").scores.count() == first["made"] + manifest["calls"]["judge"]["made"]
+    backend, shelf = import_module("backends").Hears(), Store("outputs/store").scores
+    kept = Judge(PmiJudge(backend).differences, shelf, CallCounts(), ("casual",)).key_header
+    assert shelf.of(kept).measured().rows == 3 * 56
+
+
 @pytest.mark.parametrize("mode", ["narrow", "joint"])
 def test_a_judge_that_does_not_hear_the_direction_stops_the_run_before_anything_is_spent(run, mode):
     code, shown, _ = run("Reads", "++judge.model.model.deaf=true", "++judge.score=sampled", f"++judge.mode={mode}")
@@ -133,6 +164,16 @@ def test_a_judge_that_does_not_hear_the_direction_stops_the_run_before_anything_
         ("Reads", ["judge.score=guess"], "judge.score='guess': expected sampled or expected or pmi"),
         ("Reads", ["judge.mode=wide"], "judge.mode='wide': expected narrow or joint"),
         ("Knows", ["judge.score=expected", "judge.mode=joint"], "judge.mode=joint"),
+        (
+            "Knows",
+            ["judge.score=sampled", "judge.model.score=expected"],
+            "judge.model.score=expected and judge.score=sampled contradict",
+        ),
+        (
+            "Reads",
+            ["judge.score=sampled", "judge.mode=joint", "judge.model.mode=narrow"],
+            "judge.model.mode=narrow and judge.mode=joint",
+        ),
     ],
 )
 def test_what_a_judge_can_not_do_is_refused_before_anything_is_asked(run, backend, overrides, message):
@@ -146,3 +187,9 @@ def test_a_simulated_judge_has_no_other_way_of_being_asked(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     assert main([*SMALL, override]) == 2
     assert override.partition("=")[0] in capfd.readouterr().err
+
+
+def test_the_same_way_of_asking_may_be_named_twice(run):
+    code, shown, manifest = run("Knows", "++judge.score=expected", "++judge.model.score=expected")
+    assert code == 0, shown
+    assert asked(manifest)[1]["score"] == "expected"

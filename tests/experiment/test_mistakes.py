@@ -127,6 +127,30 @@ def test_mistake(name, capfd):
     assert re.search(message, fails(arguments if name == "verb" else [*SMALL, *arguments], capfd), re.DOTALL)
 
 
+BATCH = "_target_: apm_lab.language.batch.BatchModel, model: served"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["model=batch", "generator=batch", "model.folder=batch", "generator.folder=./batch/"],
+            r"(model|generator)\.folder=\S+ is the folder of (model|generator) too; expected one for each role",
+        ),
+        (
+            ["rewriter=batch", "rewriter.folder=there", "judge=openai", f"judge.model.model={{{BATCH}, folder: here}}"],
+            r"judge\.model\.model\.folder=here is the folder of rewriter too",
+        ),
+    ],
+)
+def test_two_roles_with_one_batch_folder_are_refused(arguments, message, capfd, tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "here").symlink_to("there")
+    named = [f"{role}.model=served" for role in ("model", "generator", "rewriter") if f"{role}=batch" in arguments]
+    assert re.search(message, fails([*SMALL, *arguments, *named], capfd))
+    assert not list(tmp_path.rglob("calls.jsonl"))
+
+
 def test_all_faults_stand_in_one_message(capfd):
     text = fails([*SMALL, "seed=abc", "trainer.max_epoch=3", "users.train=many", "method.label=margn"], capfd)
     assert "4 faults" in text

@@ -56,6 +56,23 @@ def test_a_multirun_has_one_total_and_done_jobs_are_in_it(here, capsys):
     assert re.search(r"rewriter .* 78 +0 +78 ", both)  # what they share counts once
 
 
+@pytest.mark.parametrize(
+    ("role", "chosen"),
+    [("model", ["model=smollm2_135m"]), ("judge", ["judge=smollm2_pmi"]), ("judge", ["judge=gemma3_fewshot"])],
+)
+def test_a_model_that_is_not_fetched_yet_has_a_plan(here, capsys, monkeypatch, role, chosen):
+    monkeypatch.setenv("APM_LAB_MODELS", str(here / "none"))
+    out = run(capsys, "plan=true", *chosen)
+    name = "gemma3_270m" if "gemma3" in chosen[0] else "smollm2_135m"
+    assert re.search(rf"{role} +{name}@not fetched .*~[\d,]+ +~[\d,]+ ", out)
+    assert re.search(rf"~ estimated \(.*{role}.*four characters a token", out)
+    if "pmi" in chosen[0]:  # the texts that its scale is made of, for each of three principles
+        assert re.search(rf"judge +{name}@not fetched +168 +0 +168 ", out)
+    assert f"{name} is not on this machine: what the store may hold of it is not counted" in out
+    assert list(here.iterdir()) == []
+    assert f"{name} is not on this machine" in run(capsys, *chosen, code=2)
+
+
 def test_a_mistake_is_named_and_the_plan_is_not_printed(capsys):
     assert "users.train=-1: expected at least 0" in run(capsys, "plan=true", "users.train=-1", code=2)
     assert "plan=7: expected bool" in run(capsys, "plan=7", code=2)
@@ -98,6 +115,23 @@ def test_money_without_a_price_is_a_fault_before_anything_is_spent(here, capsys)
     assert re.search(r"model +big .* no price ", out)
     priced = run(capsys, *remote, "plan=true", "prices.models={big:[1,1000]}")
     assert float(re.search(r"model +big .* ~([\d.]+) ", priced)[1]) > 10
+
+
+LATER = "{_target_: apm_lab.language.batch.BatchModel, model: served, folder: batch}"
+
+
+@pytest.mark.parametrize(
+    ("role", "limit", "chosen"),
+    [
+        ("generator", "budget.calls=200", ["generator=batch", "generator.model=served", "generator.folder=batch"]),
+        ("judge", "budget.tokens=9", ["judge=openai", f"judge.model.model={LATER}"]),
+    ],
+)
+def test_a_budget_beside_a_batch_file_is_refused(here, capsys, role, limit, chosen):
+    err = run(capsys, limit, *chosen, code=2)
+    assert f"{limit} can't hold back a batch file ({role})" in err
+    assert not list(here.rglob("calls.jsonl"))
+    assert "plan: 1 run" in run(capsys, "plan=true", limit, *chosen)
 
 
 @pytest.mark.parametrize(

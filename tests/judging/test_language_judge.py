@@ -9,9 +9,11 @@ from apm_lab.errors import ConfigError, MissingPackageError
 from apm_lab.judging import examples, language_judge
 from apm_lab.judging.examples import examples_of, styled_texts
 from apm_lab.judging.health import health_set
-from apm_lab.judging.judge import Judge
+from apm_lab.judging.judge import Judge, streamed_scores
 from apm_lab.judging.language_judge import RATINGS, LanguageJudge, expected_rating
 from apm_lab.judging.rubric import JOINT_SYSTEM, SYSTEM, fenced
+from apm_lab.language.budget import Budget, Guarded
+from apm_lab.language.foresight import Foreseen, Outlook
 from apm_lab.language.protocols import Answer, Question, ScoreCall, ScoreModel, StreamsScores, Usage
 from apm_lab.language.recall import CallCounts
 
@@ -179,6 +181,17 @@ def test_what_are_no_ten_log_probabilities_are_no_verdict(tmp_path, logs):
     assert not judge.score(["a"], ALL)[1].any()
 
 
+@pytest.mark.parametrize("guard", [False, True])
+def test_an_expected_rating_is_never_asked_again_since_nothing_is_drawn(tmp_path, guard):
+    model = Knows(lambda _: (math.nan,) * 10)
+    judge = LanguageJudge(model, score="expected")
+    if guard:
+        judge = Guarded(judge, "judge", Budget(calls=100), (0.0, 0.0), streamed_scores)
+    shelf = Store(tmp_path / "s.sqlite").scores
+    assert not Judge(judge, shelf, CallCounts(), NAMES, "both", 2).score(["a"], ALL)[1].any()
+    assert len(model.asked) == 4
+
+
 def test_expected_needs_a_backend_with_probabilities_and_does_not_fall_back():
     model = Writes(lambda call: "5")
     with pytest.raises(ConfigError, match=r"judge\.score=expected: \S+Writes gives no probabilities"):
@@ -282,6 +295,24 @@ def test_joint_stores_every_answer_whatever_was_needed_and_asks_again_only_for_w
     assert len({call.sample for call in model.calls}) == 2
     assert judge.score(["a"], ALL)[0][0, 0].tolist() == [9, 3]  # the second answer's casual is nobody's
     assert len(model.calls) == 2
+
+
+def foreseen_characters(judge, shelf, texts, direction="both"):
+    outlook = Outlook()
+    double = Foreseen(outlook, "judge", judge, shelf, streamed_scores)
+    Judge(double, double, CallCounts(), NAMES, direction, 0).score(texts, np.ones((len(texts), 2, 2), dtype=bool))
+    (forecast,) = outlook.forecasts.values()
+    return forecast.characters
+
+
+@pytest.mark.parametrize("settings", [{}, {"few_shot": True}, JOINT], ids=["narrow", "few-shot", "joint"])
+def test_what_a_plan_counts_is_what_the_chats_hold(tmp_path, settings):
+    model, texts = Writes(lambda call: "5"), ["a text", "another, longer text " * 9]
+    judge = judge_on(tmp_path, model, direction="both", retries=0, **settings)
+    ahead = foreseen_characters(judge.model, Store(tmp_path / "s.sqlite").scores, texts)
+    assert model.calls == []
+    judge.score(texts, np.ones((2, 2, 2), dtype=bool))
+    assert ahead == pytest.approx(sum(len(turn.content) for call in model.calls for turn in call.messages))
 
 
 def keys_of(tmp_path, model=None, **settings):

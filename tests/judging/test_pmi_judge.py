@@ -6,13 +6,15 @@ import pytest
 
 from apm_lab.data.pool import PRINCIPLES, slug, style_instruction
 from apm_lab.data.store import Store
-from apm_lab.errors import ConfigError, JudgeError, MissingPackageError
-from apm_lab.judging import pmi_judge, reference
+from apm_lab.errors import BudgetError, ConfigError, JudgeError, MissingPackageError
+from apm_lab.judging import differences, pmi_judge, reference
 from apm_lab.judging.examples import examples_of
 from apm_lab.judging.health import health_set, measure_health
-from apm_lab.judging.judge import Judge
+from apm_lab.judging.judge import Judge, streamed_scores
 from apm_lab.judging.pmi_judge import PmiJudge
 from apm_lab.judging.reference import Scale, reference_texts
+from apm_lab.language.budget import Budget, Guarded
+from apm_lab.language.foresight import Foreseen, Outlook
 from apm_lab.language.protocols import Answer, Question, ScoreModel, StreamsScores, Usage
 from apm_lab.language.recall import CallCounts
 from apm_lab.records import Message
@@ -125,6 +127,14 @@ def test_what_is_no_probability_is_no_verdict(difference):
     assert rate(Hears(lambda text: difference if text == "odd" else told(text)), "odd", AVOID) is None
 
 
+def test_a_text_without_a_probability_is_not_asked_again(tmp_path):
+    told = Hears().told
+    model = Hears(lambda text: math.nan if text == "odd" else told(text))
+    judge = Judge(PmiJudge(model), Store(tmp_path / "s.sqlite").scores, CallCounts(), ("casual",), "reflect", 2)
+    assert not judge.score(["odd"], np.ones((1, 2, 1), dtype=bool))[1].any()
+    assert sum(call.answers == ("odd",) for call in model.calls) == 2
+
+
 def test_a_model_that_does_not_hear_the_instruction_is_told():
     for told in (lambda text: 0.0, lambda text: math.nan):
         with pytest.raises(JudgeError, match=r"'casual'.*equally likely"):
@@ -151,7 +161,7 @@ def test_whatever_shapes_a_rating_is_in_the_key(monkeypatch):
     other = Hears()
     other.sampling = '{"dtype": "bfloat16"}'
     keys = [key(), key(other), (*key()[:2], PmiJudge(Hears(), few_shot=False).sampling)]
-    monkeypatch.setattr(pmi_judge, "style_instruction", lambda *told: f"Please. {style_instruction(*told)}")
+    monkeypatch.setattr(differences, "style_instruction", lambda *told: f"Please. {style_instruction(*told)}")
     keys.append(key())
     monkeypatch.undo()
     monkeypatch.setattr(pmi_judge, "reference_digest", lambda: "others")
@@ -186,6 +196,64 @@ def test_health_asks_once_per_text_and_checks_no_correlation(tmp_path):
     scores, known = judge.score([next(iter(TRUTH))], np.ones((1, 2, 1), dtype=bool))
     assert known.all()
     assert scores[0, 0] == scores[0, 1]
+
+
+@pytest.mark.parametrize("few_shot", [True, False])
+def test_what_a_plan_counts_is_what_both_chats_hold(tmp_path, few_shot):
+    model, outlook, texts = Hears(), Outlook(), ["a text", "another, longer text " * 9]
+    judge, shelf = PmiJudge(model, few_shot), Store(tmp_path / "s.sqlite").scores
+    double = Foreseen(outlook, "judge", judge, shelf, streamed_scores)
+    Judge(double, double, CallCounts(), ("casual",), "both").score(texts, np.ones((2, 2, 1), dtype=bool))
+    (forecast,) = outlook.forecasts.values()
+    assert model.calls == []
+    judge.score(texts[0], [FOLLOW], [b""])
+    judge.score(texts[1], [FOLLOW], [b""])
+    read = [call for call in model.calls if call.answers[0] in texts]
+    assert forecast.characters == sum(
+        len(text) for call in read for text in (*call.answers, *(turn.content for turn in call.messages))
+    )
+
+
+def with_reference(tmp_path, model, counts, wrap=lambda judge: judge):
+    """Return the judge as a run builds it: its reference is asked through the store and the counts too."""
+    pmi, shelf = PmiJudge(model), Store(tmp_path / "s.sqlite").scores
+    reference = Judge(wrap(pmi.differences), shelf, counts, ("casual", "gentle"), retries=0)
+    return Judge(wrap(pmi), shelf, counts, ("casual", "gentle"), "reflect", 2, reference)
+
+
+ONE = np.array([[[True, False]] * 2])
+
+
+def test_the_reference_is_counted_and_kept(tmp_path):
+    model, counts = Hears(), CallCounts()
+    scores, known = with_reference(tmp_path, model, counts).score(["some of the words"], ONE)
+    assert known[0, :, 0].all()
+    assert scores[0, 0, 0] == pytest.approx(rate(Hears(), "some of the words"), abs=1e-5)
+    many = len(reference_texts("casual"))
+    assert len(model.calls) == 2 * (many + 1)
+    assert (counts.asked, counts.made, counts.tokens_in) == (many + 1, many + 1, 100 * (many + 1))
+    later, counts = Hears(), CallCounts()
+    again, _ = with_reference(tmp_path, later, counts).score(["others of the words"], ONE)
+    assert len(later.calls) == 2  # another process has the scale from the store
+    assert (counts.asked, counts.made) == (many + 1, 1)
+    assert again[0, 0, 0] == pytest.approx(rate(Hears(), "others of the words"), abs=1e-5)
+
+
+def test_a_budget_holds_the_reference_back(tmp_path):
+    budget = Budget(calls=40)
+    model = Hears()
+    judge = with_reference(
+        tmp_path, model, CallCounts(), lambda asked: Guarded(asked, "judge", budget, (0.0, 0.0), streamed_scores)
+    )
+    with pytest.raises(BudgetError, match=r"40 calls \(judge 40\)"):
+        judge.score(["a"], ONE)
+    assert len(model.calls) == 80
+
+
+@pytest.mark.parametrize("told", [lambda text: 0.0, lambda text: math.nan])
+def test_a_model_that_does_not_hear_is_told_by_a_kept_reference_too(tmp_path, told):
+    with pytest.raises(JudgeError, match=r"'casual'.*equally likely"):
+        with_reference(tmp_path, Hears(told), CallCounts()).score(["a"], ONE)
 
 
 def test_all_principles_of_the_pool_are_told_apart():

@@ -4,9 +4,11 @@ import pytest
 
 from apm_lab.data.store import Store
 from apm_lab.errors import BudgetError
+from apm_lab.judging.judge import streamed_scores
+from apm_lab.judging.language_judge import LanguageJudge
 from apm_lab.language.budget import Budget, Guarded, Spent, most_tokens_out
 from apm_lab.language.prices import cost, price_of
-from apm_lab.language.protocols import Answer, GenerationCall, Usage
+from apm_lab.language.protocols import Answer, GenerationCall, Question, ScoreCall, Usage
 from apm_lab.language.recall import CallCounts, StoredTexts, streamed
 from apm_lab.records import Message
 
@@ -16,6 +18,9 @@ class Model:
 
     def __init__(self, read=5, written=20):
         self.used, self.asked = Usage(read, written), []
+
+    def generate(self, calls):
+        raise AssertionError("it streams")
 
     def stream(self, calls):
         self.asked.append(len(calls))
@@ -93,6 +98,64 @@ def test_the_model_behind_says_what_it_says():
     assert (model.identity, model.sampling, model.extra) == ("m@1", '{"max_tokens": 20}', "known")
     with pytest.raises(AttributeError):
         model.nothing  # noqa: B018
+
+
+PRINCIPLES = ("casual", "gentle", "persuasive")
+
+
+class Chats(Model):
+    """Answers a joint question about three principles."""
+
+    def stream(self, calls):
+        self.asked.append([call.messages[-1].content.split("\n")[1] for call in calls])
+        for place in range(len(calls)):
+            yield [Answer(place, "casual: 9\ngentle: 3\npersuasive: 5", self.used)]
+
+
+def questions(texts):
+    return [ScoreCall(text, Question(name, 1), name.encode()) for text in texts for name in PRINCIPLES]
+
+
+def joint(used=True, **limits):
+    model = Chats()
+    model.used = model.used if used else None
+    judge = LanguageJudge(model, mode="joint", pool_principles=list(PRINCIPLES))
+    budget = Budget(**limits)
+    return Guarded(judge, "judge", budget, (1.0, 1.0), streamed_scores), budget, model
+
+
+@pytest.mark.parametrize("limits", [{}, {"tokens": 10**9}, {"usd": 10**6}, {"calls": 300}])
+def test_a_joint_judge_is_asked_once_about_each_text(limits):
+    guard, budget, model = joint(**limits)
+    texts = [f"text {number}" for number in range(100)]
+    answers = {answer.place: answer.value for group in guard.stream_scores(questions(texts)) for answer in group}
+    assert sorted(text for part in model.asked for text in part) == sorted(texts)
+    assert [answers[place] for place in range(300)] == [9, 3, 5] * 100
+    assert (budget.spent.calls, budget.spent.tokens) == (300, 100 * 25)
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_a_joint_judges_budget_ends_between_two_texts(used):
+    guard, budget, model = joint(used, calls=8)
+    with pytest.raises(BudgetError, match=r"6 calls \(judge 6\)"):
+        list(guard.stream_scores(questions(["a", "b", "c"])))
+    assert model.asked == [["a", "b"]]
+    assert budget.spent.tokens == 2 * (25 if used else (1 + 300) // 4 + 1)
+
+
+def test_a_joint_questions_tokens_are_bounded_once():
+    """One request of about 6 KB goes out, not three."""
+    guard, _, model = joint(tokens=7000)
+    assert len([answer for group in guard.stream_scores(questions(["a"])) for answer in group]) == 3
+    assert model.asked == [["a"]]
+
+
+def test_a_narrow_judges_budget_may_end_within_a_text():
+    guard, budget = guarded(LanguageJudge(Model()), calls=4)
+    guard._ask = streamed_scores
+    with pytest.raises(BudgetError):
+        list(guard.stream_scores(questions(["a", "b"])))
+    assert budget.spent.calls == 4
 
 
 @pytest.mark.parametrize(

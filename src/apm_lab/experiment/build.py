@@ -19,6 +19,7 @@ from apm_lab.experiment.schema import node_faults
 from apm_lab.experiment.settings import JudgeSettings, MappingSettings, PersonalizationSettings, PoolSettings
 from apm_lab.experiment.signature import read_signature
 from apm_lab.judging.judge import Judge
+from apm_lab.judging.pmi_judge import PmiJudge
 from apm_lab.language.protocols import Embedder, KnowsItsPool, Ready, ScoreModel, TextModel
 from apm_lab.language.recall import CallCounts, StoredTexts
 from apm_lab.language.simulated.reader import BayesReader
@@ -117,7 +118,7 @@ def build_personalization(
         rewriter=texts["rewriter"],
         generator=texts["generator"],
         model=texts["model"],
-        judge=_asking(judge, models["judge"], pool, store, counts["judge"]),
+        judge=_asking(judge, models["judge"], pool, store, counts["judge"], guard),
         method=method,
         method_name=name,
         seed=seed,
@@ -131,9 +132,20 @@ def build_personalization(
     )
 
 
-def _asking(settings: JudgeSettings, model: ScoreModel, pool: Pool, store: Store, counts: CallCounts) -> Judge:
-    principles = [slug(principle) for principle in pool.principles]
-    return Judge(model, store.scores, counts, principles, settings.direction, settings.retries)
+def _asking(
+    settings: JudgeSettings,
+    model: ScoreModel,
+    pool: Pool,
+    store: Store,
+    counts: CallCounts,
+    guard: Callable[[Mapping[str, Any]], dict[str, Any]],
+) -> Judge:
+    """Return the judge; what its scale is made of, where it needs that, is asked, counted and kept like its ratings."""
+    principles, reference = [slug(principle) for principle in pool.principles], None
+    if isinstance(settings.model, PmiJudge):
+        differences = guard({"judge": settings.model.differences})["judge"]
+        reference = Judge(differences, store.scores, counts, principles, retries=0)
+    return Judge(model, store.scores, counts, principles, settings.direction, settings.retries, reference)
 
 
 def _require_usable(models: Iterable[object], pool: Pool, planning: bool) -> None:
@@ -148,12 +160,17 @@ def _require_usable(models: Iterable[object], pool: Pool, planning: bool) -> Non
 def _told_how_to_ask(judge: Mapping[str, Any], pool: Pool, plugins: tuple[str, ...]) -> dict[str, Any]:
     """Return the judge's node with `score`, `mode` and the pool's principles handed to its model, where it takes them.
 
-    Raises ConfigError where the model has no choice and another one is wanted.
+    Raises ConfigError where the model has no choice and another one is wanted, or where two different ones are named.
     """
     model = judge["model"]
     takes = read_signature(model["_target_"], plugins) or {}
     handed: dict[str, Any] = {}
     for key, only in (("score", "sampled"), ("mode", "narrow")):
+        if key in model and model[key] != judge[key]:
+            raise ConfigError(
+                f"judge.model.{key}={model[key]} and judge.{key}={judge[key]} contradict each other; "
+                f"set judge.{key} and leave judge.model.{key} out"
+            )
         if key in takes:
             handed[key] = judge[key]
         elif judge[key] != only and key not in model:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from apm_lab.data.store import Store
+from apm_lab.errors import UnfetchedError
 from apm_lab.experiment.build import ROLES, baseline_node, build_personalization, read_data
 from apm_lab.experiment.claim import finished_folder
 from apm_lab.experiment.identity import run_identity
@@ -47,10 +50,24 @@ class Plan:
             return
         counts = {role: CallCounts() for role in ROLES}
         store = Store(**config["store"], reading=True)
-        study = build_personalization(config, job.method, baseline, data, store, counts, None, None, planning=True)
+        study = build_personalization(
+            config, job.method, baseline, data, store, counts, None, None, guard=self._named, planning=True
+        )
         look_ahead(study, self._outlook, _silent)
         if not config["method"]["_target_"].startswith("apm_lab."):
             self._notes.append(f"method={job.method}: what it asks for itself comes on top")
+
+    def _named(self, models: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the models by role; one whose weights are not here yet has its name for an identity."""
+        named = {}
+        for role, model in models.items():
+            try:
+                _ = model.identity
+                named[role] = model
+            except UnfetchedError as fault:
+                named[role] = _Unfetched(model, fault.name)
+                self._notes.append(f"{fault.name} is not on this machine: what the store may hold of it is not counted")
+        return named
 
     def print(self, console: Console) -> None:
         """Print the bill."""
@@ -59,6 +76,18 @@ class Plan:
         print_plan(console, self.runs, self._done, sorted(lines, key=lambda line: order[line.role]))
         for note in dict.fromkeys(self._notes):
             console.print(note, soft_wrap=True, markup=False)
+
+
+class _Unfetched:
+    """In place of a model that is not on this machine: its files' digest, which its identity needs, is not known."""
+
+    def __init__(self, model: Any, name: str) -> None:  # noqa: ANN401 (of texts or of scores)
+        self._model, self.identity = model, f"{name}@not fetched"
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever else the model says of itself)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.__dict__["_model"], name)
 
 
 _under_way: list[Plan] = []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, TypeVar
 
-from apm_lab.errors import ApmLabError, ConfigError, MissingPackageError, did_you_mean
+from apm_lab.errors import ApmLabError, ConfigError, MissingPackageError, UnfetchedError, did_you_mean
 
 __all__ = ["load_target", "made", "of_kind", "story"]
 
@@ -60,11 +60,18 @@ def made(target: str, values: Mapping[str, object]) -> Any:  # noqa: ANN401 (wha
 def of_kind(thing: Kind, kind: type[Any], where: str) -> Kind:
     """Return `thing`; ConfigError where it lacks what the Protocol `kind` names. `where`: the config key it is from."""
     names = [name for name in {**vars(kind), **vars(kind).get("__annotations__", {})} if not name.startswith("_")]
-    missing = [name for name in names if not hasattr(thing, name)]
+    missing = [name for name in names if not _has(thing, name)]
     if missing:
         named = f"{type(thing).__module__}.{type(thing).__qualname__}"
         raise ConfigError(f"{where}: {named} is no {kind.__name__}: it has no {', '.join(missing)}")
     return thing
+
+
+def _has(thing: object, name: str) -> bool:
+    try:
+        return hasattr(thing, name)
+    except UnfetchedError:  # told when it is asked whether it is ready
+        return True
 
 
 def story(fault: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
         if not place.strip() or "\0" in place:
             yield f"{key}={place!r}: expected a path"
     yield from _money_faults(config)
+    yield from _shared_folders(config)
     path = config["dataset"].get("path")
     if (
         config["dataset"]["_target_"] == "apm_lab.data.prompts.PromptFile"
@@ -62,6 +64,20 @@ def _money_faults(config: Mapping[str, Any]) -> Iterator[str]:
         numbers = isinstance(price, list) and all(type(each) in (int, float) and each >= 0 for each in price)
         if not numbers or len(price) != 2:
             yield f"prices.models.{name}={price!r}: expected USD per million tokens read and written, like [0.1, 0.4]"
+
+
+def _shared_folders(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the batch folders that two roles name: each would write its calls over the other's."""
+    owners: dict[str, str] = {}
+    nodes = [(key, value) for key, value in config.items() if isinstance(value, Mapping)]
+    for where, node in nodes:  # which grows by what stands inside
+        nodes += [(f"{where}.{key}", value) for key, value in node.items() if isinstance(value, Mapping)]
+        folder = str(node["folder"]) if node.get("_target_") == "apm_lab.language.batch.BatchModel" else ""
+        if not folder.strip() or "\0" in folder:
+            continue
+        other = owners.setdefault(os.path.realpath(folder), where)
+        if other != where:
+            yield f"{where}.folder={folder} is the folder of {other} too; expected one for each role"
 
 
 def _mapping_contradictions(mapping: Mapping[str, Any], N: int, M: int) -> Iterator[str]:

@@ -15,6 +15,7 @@ from apm_lab.judging.judge import streamed_scores
 from apm_lab.language.budget import Budget, Guarded, Spent
 from apm_lab.language.prices import price_of
 from apm_lab.language.recall import streamed
+from apm_lab.studies.outlook import deferring
 
 __all__ = ["Guard", "Spending"]
 
@@ -36,10 +37,18 @@ class Spending:
     def guard(self, models: Mapping[str, Any]) -> dict[str, Any]:
         """Return the models by role, each asked for no more than the budget allows.
 
-        ConfigError where money is limited and the price of some model is not known.
+        ConfigError where money is limited and the price of some model is not known, or where a model is asked by file:
+        what its batch costs is spent before any answer can be counted.
         """
         if not self.budget.limited:
             return dict(models)
+        by_file = [role for role, model in models.items() if any(deferring(model))]
+        if by_file:
+            limits = " ".join(f"budget.{key}={value}" for key, value in self._limits().items() if value is not None)
+            raise ConfigError(
+                f"{limits} can't hold back a batch file ({', '.join(by_file)}), which goes out whole; take the budget "
+                "out (plan=true says what the calls would cost), or take a backend that answers at once"
+            )
         prices = {role: price_of(self._prices, model.identity, model.engine) for role, model in models.items()}
         unknown = sorted({models[role].identity.partition("@")[0] for role, price in prices.items() if price is None})
         if unknown and self.budget.usd is not None:
@@ -62,8 +71,10 @@ class Spending:
     def told(self) -> dict[str, Any] | None:
         """Return limits and what was spent, for the manifest; None without a limit."""
         budget = self.budget
-        limits = {"usd": budget.usd, "tokens": budget.tokens, "calls": budget.calls}
-        return {"limits": limits, "spent": asdict(budget.spent)} if budget.limited else None
+        return {"limits": self._limits(), "spent": asdict(budget.spent)} if budget.limited else None
+
+    def _limits(self) -> dict[str, float | None]:
+        return {"usd": self.budget.usd, "tokens": self.budget.tokens, "calls": self.budget.calls}
 
     def _sometimes(self, _spent: Mapping[str, Any]) -> None:
         if time.monotonic() - self._written > _EVERY_S:

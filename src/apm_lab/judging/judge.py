@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import groupby
-from typing import Literal
+from math import isfinite
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,8 @@ class Judge:
         principles: keys of the M principles.
         direction: `reflect` asks how strongly a text follows (s+); `dual` asks a user who avoids the principle how
             strongly the text avoids it (s-), so J = 11 - s- there; `both` takes the mean of s+ and 11 - s-.
-        retries: how often an unreadable answer is asked again, with a new seed each time.
+        retries: how often an unreadable answer is asked again, with a new seed each time; never where nothing is drawn.
+        reference: who asks and keeps what the model must know of its reference texts before it can rate by a principle.
 
     """
 
@@ -48,15 +50,20 @@ class Judge:
         principles: Sequence[str],
         direction: Literal["reflect", "dual", "both"] = "reflect",
         retries: int = 2,
+        reference: Judge | None = None,
     ) -> None:
         if direction not in DIRECTIONS:
             raise ConfigError(f"judge.direction={direction}{did_you_mean(direction, DIRECTIONS)}")
         self.principles = tuple(principles)
-        self.model, self._counts = model, counts
-        self.direction, self._retries = direction, retries
+        self.model: Any = model
+        self._counts = counts
+        # A model may say that it draws nothing: asked again, it would answer the same.
+        self.direction, self._retries = direction, retries if getattr(model, "draws", True) else 0
         # A model may say that its s- is 11 - s+ by construction, and that it answers all principles in one question.
         self.mirrored: bool = getattr(model, "mirrored", False)
         self._joint: bool = getattr(model, "joint", False)
+        self._unbounded: bool = getattr(model, "unbounded", False)
+        self.reference, self._calibrated = reference, set[str]()
         self.key_header = ("score", model.identity, model.engine, model.sampling, RUBRIC_VERSION, SYSTEM)
         self.shelf = shelf.of(self.key_header, counts)
         self._prefix = blake2b("\x1f".join(self.key_header).encode(), digest_size=KEY_BYTES)
@@ -115,12 +122,27 @@ class Judge:
             if key not in stored
         }
         if missing:
+            self._calibrate({call.question.principle for call in missing.values()})
             stored |= self._collect(missing)
             stored |= self.shelf.settled(list(missing))
         self._counts.asked += len(keys)
         known[rows, columns] = [key in stored for key in keys]
         values[rows, columns] = np.array([stored.get(key, 0.0) for key in keys], dtype=np.float32)
         return values, known
+
+    def _calibrate(self, principles: Iterable[str]) -> None:
+        """Tell the model how it finds its reference texts by these principles, from the shelf where they are there."""
+        if self.reference is None:
+            return
+        for principle in sorted(set(principles) - self._calibrated):
+            texts = self.model.reference_texts(principle)
+            wanted = np.zeros((len(texts), len(self.principles)), dtype=bool)
+            place = self.principles.index(principle)
+            wanted[:, place] = True
+            values, known = self.reference._ask(texts, wanted, 0)
+            if known[:, place].all():
+                self.model.calibrate(principle, values[:, place].tolist())
+            self._calibrated.add(principle)
 
     def _keys(self, texts: Sequence[str], rows: NDArray[np.intp], columns: NDArray[np.intp], side: int) -> list[bytes]:
         """Return one store key per question; a text is digested once, as a prefix cache would read it."""
@@ -153,7 +175,7 @@ class Judge:
                 verdicts = [
                     (keys[answer.place], float(answer.value), answer.usage)
                     for answer in group
-                    if answer.value is not None and _LOWEST <= answer.value <= _HIGHEST
+                    if answer.value is not None and self._sound(answer.value)
                 ]
                 self.shelf.put(verdicts)
                 for answer in group:
@@ -164,6 +186,9 @@ class Judge:
             if not left:
                 break
         return found
+
+    def _sound(self, value: float) -> bool:
+        return isfinite(value) if self._unbounded else _LOWEST <= value <= _HIGHEST
 
 
 def streamed_scores(model: ScoreModel, calls: Sequence[ScoreCall]) -> Iterator[Sequence[Answer[float | None]]]:

@@ -63,7 +63,7 @@ class LanguageJudge:
     ) -> None:
         self._model: Any = model  # a `ChoiceModel` too where ratings are expected ones
         self._score, self._few_shot, self._constrained = score, few_shot, constrained
-        self.joint = mode == "joint"
+        self.joint, self.draws = mode == "joint", score == "sampled"
         self._together = tuple(slug(name) for name in pool_principles or ())
         if score == "pmi":
             raise ConfigError(
@@ -122,6 +122,12 @@ class LanguageJudge:
             for answer in group:
                 ratings[answer.place] = answer.value
         return ratings
+
+    def reads_per_question(self, question: Question) -> tuple[float, float]:
+        """Return how often a text is read for one rating, and the characters beside it: rubric, question, examples."""
+        call = ScoreCall("", question, b"")
+        turns, shared = (self._joint_call(call).messages, len(self._together)) if self.joint else (self._chat(call), 1)
+        return 1 / shared, sum(len(turn.content) for turn in turns) / shared
 
     def stream_scores(self, calls: Sequence[ScoreCall]) -> Ratings:
         """Yield ratings as the backend answers; the calls that share the most of their chat are asked together."""

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
 from typing import Any
 
-from apm_lab.data.pool import PRINCIPLES, slug, style_instruction
 from apm_lab.errors import ConfigError
-from apm_lab.judging.examples import own_examples
+from apm_lab.judging.differences import Differences
 from apm_lab.judging.reference import Scale, reference_digest, reference_texts
 from apm_lab.language.protocols import (
     Answer,
-    ChoiceCall,
     ChoiceModel,
     KnowsItsPool,
     Question,
     Ready,
     ScoreCall,
-    Usage,
 )
 from apm_lab.maths.preference import MIDPOINT
-from apm_lab.records import Message
 
 __all__ = ["PmiJudge"]
 
@@ -52,6 +47,7 @@ class PmiJudge:
     """
 
     mirrored = True
+    draws = False
 
     def __init__(self, model: ChoiceModel, few_shot: bool = True, score: str = "pmi") -> None:
         if score != "pmi":
@@ -60,8 +56,9 @@ class PmiJudge:
             named = f"{type(model).__module__}.{type(model).__qualname__}"
             raise ConfigError(f"judge.score=pmi: {named} gives no probabilities of texts; it has no log_probabilities")
         self._model: Any = model
-        self._few_shot = few_shot
+        self.differences = Differences(model, few_shot)
         self._scales: dict[str, Scale] = {}
+        self._told: dict[str, Sequence[float]] = {}
 
     @property
     def identity(self) -> str:
@@ -76,15 +73,7 @@ class PmiJudge:
     @property
     def sampling(self) -> str:
         """Canonical JSON of the backend's values, the instructions and the reference texts."""
-        backend = json.loads(getattr(self._model, "sampling", "{}"))
-        chats = [self._chat(slug(name), direction) for name in PRINCIPLES for direction in (1, -1)]
-        told = [turn.content for chat in chats for turn in chat]
-        values = {
-            "backend": backend,
-            "score": "pmi",
-            "chats": blake2b("\x1f".join(told).encode(), digest_size=8).hexdigest(),
-            "reference": reference_digest(),
-        }
+        values = {**self.differences.values, "score": "pmi", "reference": reference_digest()}
         return json.dumps(values, sort_keys=True)
 
     def ready(self) -> None:
@@ -105,45 +94,38 @@ class PmiJudge:
                 ratings[answer.place] = answer.value
         return ratings
 
+    def reads_per_question(self, question: Question) -> tuple[float, float]:
+        """Return that a text is read twice for one rating, and the characters of both chats before it."""
+        return self.differences.reads_per_question(question)
+
     def stream_scores(self, calls: Sequence[ScoreCall]) -> Iterator[Sequence[Answer[float | None]]]:
-        """Yield ratings as the backend answers; a principle that is new to this judge is measured on the reference."""
+        """Yield ratings as the backend answers; a principle that is new to this judge is measured on the reference.
+
+        Not where `calibrate` has told what the reference shows.
+        """
         for start in range(0, len(calls), _BATCH):
             for principle in {call.question.principle: None for call in calls[start : start + _BATCH]}:
                 if principle not in self._scales:
                     self._scales[principle] = self._scale(principle)
             part = [(call.text, call.question.principle) for call in calls[start : start + _BATCH]]
-            for place, difference, usage in self._differences(part):
+            for place, difference, usage in self.differences.of(part):
                 question = calls[start + place].question
                 rating = self._scales[question.principle].rating(difference)
                 if rating is not None and question.direction < 0:
                     rating = 2 * MIDPOINT - rating
                 yield [Answer(start + place, rating, usage)]
 
+    def reference_texts(self, principle: str) -> tuple[str, ...]:
+        """Return the texts whose differences set the scale of a principle."""
+        return reference_texts(principle)
+
+    def calibrate(self, principle: str, differences: Sequence[float]) -> None:
+        """Take the differences of the reference texts from who keeps them, so that they are not measured here."""
+        self._told[principle] = differences
+
     def _scale(self, principle: str) -> Scale:
-        asked = [(text, principle) for text in reference_texts(principle)]
-        return Scale.of(principle, [difference for _, difference, _ in self._differences(asked)])
-
-    def _differences(self, asked: Sequence[tuple[str, str]]) -> Iterator[tuple[int, float, Usage | None]]:
-        """Yield place, difference and tokens of each (text, principle), when both its chats are answered."""
-        chats = [ChoiceCall(self._chat(principle, sign), (text,)) for text, principle in asked for sign in (1, -1)]
-        first: dict[int, Answer[tuple[float, ...]]] = {}
-        for group in self._model.log_probabilities(chats):
-            for answer in group:
-                place = answer.place // 2
-                if place not in first:
-                    first[place] = answer
-                    continue
-                pair = sorted((first.pop(place), answer), key=lambda each: each.place)
-                yield place, pair[0].value[0] - pair[1].value[0], _summed(pair[0].usage, pair[1].usage)
-
-    def _chat(self, principle: str, direction: int) -> tuple[Message, ...]:
-        told = Message("user", style_instruction(principle, direction))
-        shown = own_examples(principle) if self._few_shot else ()
-        alike = [one.text for one in shown if (one.rating > MIDPOINT) == (direction > 0)]
-        return *(turn for text in alike for turn in (told, Message("assistant", text))), told
-
-
-def _summed(one: Usage | None, other: Usage | None) -> Usage | None:
-    if one is None or other is None:
-        return None
-    return Usage(one.tokens_in + other.tokens_in, one.tokens_out + other.tokens_out)
+        told = self._told.get(principle)
+        if told is None:
+            asked = [(text, principle) for text in reference_texts(principle)]
+            told = [difference for _, difference, _ in self.differences.of(asked)]
+        return Scale.of(principle, told)

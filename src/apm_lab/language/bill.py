@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from apm_lab.errors import UnfetchedError
 from apm_lab.language.budget import most_tokens_out
 from apm_lab.language.foresight import Forecast
 from apm_lab.language.prices import cost, price_of
@@ -73,7 +75,8 @@ def _per_character(forecast: Forecast) -> tuple[float, Basis]:
     characters = sum(len(sample) for sample in forecast.samples)
     # A judge's tokenizer is that of the language model which it asks.
     for model in (forecast.model, *getattr(forecast.model, "__dict__", {}).values()):
-        tokens = model.count_tokens(forecast.samples) if characters and isinstance(model, CountsTokens) else None
-        if tokens is not None:
-            return tokens / characters, "tokenizer"
+        with suppress(UnfetchedError):
+            tokens = model.count_tokens(forecast.samples) if characters and isinstance(model, CountsTokens) else None
+            if tokens is not None:
+                return tokens / characters, "tokenizer"
     return 1 / _CHARACTERS, "estimated"

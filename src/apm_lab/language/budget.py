@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import repeat
 from typing import Any
 
 from apm_lab.errors import BudgetError
@@ -98,6 +99,7 @@ class Guarded:
         self._model, self._role, self._budget, self._price, self._ask = model, role, budget, price, ask
         self._most_out = most_tokens_out(model.sampling) or _USUAL_MOST
         self._most_seen = [0, 0]
+        self._joint = bool(getattr(model, "joint", False))  # one answer holds the ratings of all a text's questions
         # Where sizes count few are asked at first, should the backend count otherwise than is thought here.
         self._at_once = _AT_ONCE if budget.tokens is budget.usd is None else _AT_FIRST
 
@@ -108,27 +110,41 @@ class Guarded:
 
     def stream(self, calls: Sequence[GenerationCall]) -> Answers:
         """Yield the model's answers; BudgetError before the first call that might not fit."""
-        return self._stream(calls, lambda call: sum(_size(turn.content) for turn in call.messages), 0)
+        return self._stream(calls, lambda call: sum(_size(turn.content) for turn in call.messages), 0, repeat(True))
 
     def stream_scores(self, calls: Sequence[ScoreCall]) -> Answers:
         """Yield the model's ratings; BudgetError before the first question that might not fit."""
-        return self._stream(calls, lambda call: _size(call.text) + _USUAL_QUESTION, _QUESTION - _USUAL_QUESTION)
+        about = [(call.text, call.question.direction) for call in calls]
+        begins = (not place or about[place] != about[place - 1] for place in range(len(about)))
+        return self._stream(calls, lambda call: _size(call.text) + _USUAL_QUESTION, _QUESTION - _USUAL_QUESTION, begins)
 
-    def _stream(self, calls: Sequence[Any], size: Callable[[Any], int], more: int) -> Answers:
-        """Ask for as many calls at once as fit in any case; each is of this `size` in bytes, and at most `more`."""
-        start = 0
+    def _stream(self, calls: Sequence[Any], size: Callable[[Any], int], more: int, begins: Iterable[bool]) -> Answers:
+        """Ask for as many calls at once as fit in any case; each is of this `size` in bytes, and at most `more`.
+
+        What does not begin something new belongs to the call before it and is asked with it: questions about one text.
+        """
+        new, start = [begin for _, begin in zip(calls, begins, strict=False)], 0
         while start < len(calls):
-            ahead = calls[start : start + self._at_once]
+            end = min(start + self._at_once, len(calls))
+            while end < len(calls) and not new[end]:
+                end += 1
             self._at_once = min(2 * self._at_once, _AT_ONCE)
-            # A token is a byte at least, so no text has more tokens than bytes.
-            most = [max(size(call) + more + _BESIDE, self._most_seen[0]) + self._out() for call in ahead]
-            fitting = self._budget.room(most, self._dearest)
-            if not fitting:
+            most = [self._most(size(calls[place]) + more, new[place]) for place in range(start, end)]
+            end = start + self._budget.room(most, self._dearest)
+            while self._joint and start < end < len(calls) and not new[end]:
+                end -= 1
+            if end == start:
                 raise self._budget.used_up(self._role)
-            for group in self._ask(self._model, ahead[:fitting]):
-                self._count(ahead, group, size)
-                yield [replace(answer, place=answer.place + start) for answer in group]
-            start += fitting
+            for group in self._ask(self._model, calls[start:end]):
+                moved = [replace(answer, place=answer.place + start) for answer in group]
+                self._count([(answer, size(calls[answer.place]), new[answer.place]) for answer in moved])
+                yield moved
+            start = end
+
+    def _most(self, size: int, new: bool) -> int:
+        """Return the most tokens that a call can take; nothing where the answer to the call before it is its own."""
+        # A token is a byte at least, so no text has more tokens than bytes.
+        return max(size + _BESIDE, self._most_seen[0]) + self._out() if new or not self._joint else 0
 
     def _out(self) -> int:
         return max(self._most_out, self._most_seen[1])
@@ -138,14 +154,15 @@ class Guarded:
         out = min(self._out(), most)
         return cost(self._price, most - out, out)
 
-    def _count(self, calls: Sequence[Any], group: Sequence[Answer[Any]], size: Callable[[Any], int]) -> None:
-        tokens, usd = 0, 0.0
-        for answer in group:
-            used = answer.usage or _estimated(size(calls[answer.place]), answer.value)
+    def _count(self, answers: Iterable[tuple[Answer[Any], int, bool]]) -> None:
+        calls, tokens, usd = 0, 0, 0.0
+        for answer, size, new in answers:
+            calls += 1
+            used = answer.usage or (_estimated(size, answer.value) if new or not self._joint else Usage(0, 0))
             self._most_seen = [max(self._most_seen[0], used.tokens_in), max(self._most_seen[1], used.tokens_out)]
             tokens += used.tokens_in + used.tokens_out
             usd += cost(self._price, used.tokens_in, used.tokens_out)
-        self._budget.spend(self._role, len(group), tokens, usd)
+        self._budget.spend(self._role, calls, tokens, usd)
 
 
 def most_tokens_out(sampling: str) -> int | None:

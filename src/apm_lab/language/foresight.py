@@ -9,11 +9,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from apm_lab.data.store import Shelf, Traffic
 from apm_lab.errors import PendingCalls
-from apm_lab.language.protocols import Answer, GenerationCall, ScoreCall
+from apm_lab.language.protocols import Answer, GenerationCall, Question, ScoreCall
 from apm_lab.language.recall import CallCounts
 
 __all__ = ["Forecast", "Foreseen", "Outlook", "is_pending"]
@@ -22,7 +23,7 @@ _MARK = re.compile("\x02[0-9a-f]{32}\x03")
 _USUAL_TEXT = 1000
 """Characters that a text to come counts for where another model reads it."""
 _QUESTION = 300
-"""Characters of a judge's question and rubric beside the judged text."""
+"""Characters beside the judged text where a judge does not say what it reads."""
 _SAMPLES = 100
 
 Answers = Iterator[Sequence[Answer[Any]]]
@@ -42,7 +43,7 @@ class Forecast:
     asked: int = 0
     stored: int = 0
     open: int = 0
-    characters: int = 0
+    characters: float = 0
     samples: list[str] = field(default_factory=list)
 
     @property
@@ -131,10 +132,11 @@ class Foreseen:
 
     def stream_scores(self, calls: Sequence[ScoreCall]) -> Answers:
         """Yield the model's ratings where it is asked; the others stay without a verdict."""
-        return self._stream(calls, _measured_texts(calls), lambda call: [call.text])
+        reads = getattr(self._model, "reads_per_question", lambda _question: (1.0, _QUESTION))
+        return self._stream(calls, _measured_texts(calls, cache(reads)), lambda call: [call.text])
 
     def _stream(
-        self, calls: Sequence[Any], measured: Iterable[tuple[int, bool]], content: Callable[[Any], list[str]]
+        self, calls: Sequence[Any], measured: Iterable[tuple[float, bool]], content: Callable[[Any], list[str]]
     ) -> Answers:
         forecast = self._forecast
         known: list[int] = []
@@ -177,11 +179,13 @@ def _measured(contents: Sequence[str]) -> tuple[int, bool]:
     return size, depends
 
 
-def _measured_texts(calls: Sequence[ScoreCall]) -> Iterator[tuple[int, bool]]:
-    last, measure = None, (0, False)
+def _measured_texts(
+    calls: Sequence[ScoreCall], reads: Callable[[Question], tuple[float, float]]
+) -> Iterator[tuple[float, bool]]:
+    last, size, depends = None, 0, False
     for call in calls:
         if call.text is not last:  # one text's questions lie together
             last = call.text
             size, depends = _measured([last])
-            measure = size + _QUESTION, depends
-        yield measure
+        often, beside = reads(call.question)
+        yield often * size + beside, depends

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from apm_lab.errors import ConfigError, did_you_mean
+from apm_lab.errors import ConfigError, UnfetchedError, did_you_mean
 from apm_lab.language.offline_models import COMMAND, OFFLINE_MODELS, models_folder
 
 __all__ = [
@@ -44,14 +44,15 @@ class Loaded:
 def locate(path_or_id: str) -> str:
     """Return the folder of a local or offline model, or the hub id as it is.
 
-    Raises ConfigError where it is neither, or an offline model that is not fetched.
+    Raises ConfigError where it is neither, UnfetchedError where it is an offline model that is not fetched.
     """
     if path_or_id in OFFLINE_MODELS:
         folder = models_folder() / path_or_id
         if not folder.is_dir():
-            raise ConfigError(
+            raise UnfetchedError(
+                path_or_id,
                 f"{path_or_id} is not on this machine ({folder}); fetch it: {COMMAND}, "
-                f"or python -m apm_lab.language.offline_models {path_or_id}"
+                f"or python -m apm_lab.language.offline_models {path_or_id}",
             )
         return str(folder)
     if Path(path_or_id).expanduser().is_dir():

@@ -23,6 +23,7 @@ __all__ = [
     "NestsAnswers",
     "Question",
     "Ready",
+    "SaysWhatItReads",
     "ScoreCall",
     "ScoreModel",
     "StreamsScores",
@@ -153,6 +154,15 @@ class StreamsScores(Protocol):
 
     def stream_scores(self, calls: Sequence[ScoreCall]) -> Iterator[Sequence[Answer[float | None]]]:
         """Yield ratings in [1, 10], or None where there is no verdict, in any order, as `StreamsTexts` does."""
+        ...
+
+
+@runtime_checkable
+class SaysWhatItReads(Protocol):
+    """A `ScoreModel` that asks a language model, and says what chats a question comes to."""
+
+    def reads_per_question(self, question: Question) -> tuple[float, float]:
+        """Return how often the text is read for one rating, and how many characters are read beside it."""
         ...
 
 

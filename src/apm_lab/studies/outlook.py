@@ -14,7 +14,7 @@ from apm_lab.language.recall import CallCounts, StoredTexts, streamed
 from apm_lab.studies.personalization import Personalization
 from apm_lab.studies.world import Progress
 
-__all__ = ["collect", "look_ahead"]
+__all__ = ["collect", "deferring", "look_ahead"]
 
 
 def look_ahead(
@@ -45,7 +45,7 @@ def collect(study: Personalization, counts: Mapping[str, CallCounts], progress: 
     PendingCalls says where they wait.
     """
     roles = (study.rewriter, study.generator, study.model, study.judge)
-    backends = {id(backend): backend for role in roles for backend in _deferring(role.model)}.values()
+    backends = {id(backend): backend for role in roles for backend in deferring(role.model)}.values()
     if not backends:
         return
     for backend in backends:
@@ -65,7 +65,7 @@ def collect(study: Personalization, counts: Mapping[str, CallCounts], progress: 
         raise PendingCalls("\n".join(waiting))
 
 
-def _deferring(model: object, depth: int = 3) -> Iterator[Deferring]:
+def deferring(model: object, depth: int = 3) -> Iterator[Deferring]:
     """Yield the backends that answer later among a model and those that it asks itself (a judge its language model)."""
     parts = getattr(model, "__dict__", {})
     if "collecting" in parts and isinstance(model, Deferring):
@@ -73,7 +73,7 @@ def _deferring(model: object, depth: int = 3) -> Iterator[Deferring]:
     elif depth:
         for inner in parts.values():
             if hasattr(inner, "identity"):
-                yield from _deferring(inner, depth - 1)
+                yield from deferring(inner, depth - 1)
 
 
 def _foreseen_texts(
@@ -87,4 +87,5 @@ def _foreseen_judge(judge: Judge, outlook: Outlook, counts: Mapping[str, CallCou
     live = None if counts is None else counts["judge"]
     double = Foreseen(outlook, "judge", judge.model, judge.shelf, streamed_scores, live)
     # One that is asked and gives no verdict is asked again by the run itself.
-    return Judge(double, double, CallCounts(), judge.principles, judge.direction, retries=0)
+    reference = None if judge.reference is None else _foreseen_judge(judge.reference, outlook, counts)
+    return Judge(double, double, CallCounts(), judge.principles, judge.direction, retries=0, reference=reference)
