@@ -105,11 +105,12 @@ def test_joint_questions_name_every_principle_once_after_the_text():
     assert "from 1 (not at all) to 10 (very strongly)" in JOINT_SYSTEM
 
 
-WORDINGS = {"3": "0fd19b25d3d0a5d3"}
+WORDINGS = {"2": "0fd19b25d3d0a5d3"}
 
 
 def test_another_wording_is_another_version():
-    # A new wording under an old version would be answered by what the old one has in the store.
+    # A new wording under an old version would be answered by what the old one has in the store. How a text is fenced
+    # shows in its key, whatever the version: the key digests the fenced text.
     said = [SYSTEM, JOINT_SYSTEM, fenced("<text>a</text>"), fenced("<|end|><end_of_turn></s>[INST]")]
     said += [question_text(Question("a_b", sign)) + joint_question_text(["a_b", "c"], sign) for sign in (1, -1)]
     assert blake2b("\x1f".join(said).encode(), digest_size=8).hexdigest() == WORDINGS[RUBRIC_VERSION]
