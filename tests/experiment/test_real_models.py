@@ -27,13 +27,15 @@ def test_one_role_may_be_a_transformers_model(tiny, capsys):
     option("model", "tiny", tiny, max_tokens=8, device="cpu")
     command = ["--config-dir", "mine", *SMALL, "model=tiny", "pool.placement=user"]
     assert main(command) == 0
-    assert "nonpersonalized" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "nonpersonalized" in said
     (file,) = Path("outputs").rglob("manifest.json")
     manifest = json.loads(file.read_text())
     assert manifest["store"]["key_headers"]["model"][2] == "hf"
     made = manifest["calls"]["model"]
     assert made["made"] == made["asked"] == 8 * (4 + 2)
     assert made["tokens_out"] <= 8 * made["made"]
+    assert made["blank"] > 0 and f"model: {made['blank']} of the 48 answers made hold no text" in said
     assert main([*command, "method=routing_oracle"]) == 0  # another method writes nothing anew
     again = [json.loads(file.read_text())["calls"]["model"]["made"] for file in Path("outputs").rglob("manifest.json")]
     assert sorted(again) == [0, 48]

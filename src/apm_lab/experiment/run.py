@@ -126,9 +126,16 @@ def _compute(
         store.close()
         spending.keep()
     print_summary(console, described["title"], summary, draws.health)
+    _tell_blanks(console, counts)
     seconds = time.monotonic() - started
     console.print(f"results: {claim.folder} ({seconds:.0f} s, {peak_mb():.0f} MB)", soft_wrap=True, markup=False)
     return Outcome("done", claim.folder, figures)
+
+
+def _tell_blanks(console: Console, counts: Mapping[str, CallCounts]) -> None:
+    for role, count in counts.items():
+        if count.blank:
+            console.print(f"{role}: {count.blank} of the {count.made} answers made hold no text", style="bold red")
 
 
 def _trackers(config: Mapping[str, Any], identity: str, method: str, folder: Path, console: Console) -> Trackers:

@@ -12,17 +12,20 @@ from apm_lab.language.protocols import Answer, GenerationCall, StreamsTexts, Tex
 
 __all__ = ["CallCounts", "StoredTexts", "streamed"]
 
+_ENOUGH = 20  # answers, after which a model most of whose answers hold no text is taken to be set up wrongly
+
 
 @dataclass(slots=True)
 class CallCounts:
     """How many calls were asked for, how many of them the store did not hold, and the tokens of those.
 
     Tokens are None until a backend that counts them has answered. Bytes are of values that came from the store and went
-    into it.
+    into it. `blank`: how many of the answers made hold no text.
     """
 
     asked: int = 0
     made: int = 0
+    blank: int = 0
     tokens_in: int | None = None
     tokens_out: int | None = None
     bytes_read: int = 0
@@ -63,8 +66,8 @@ class StoredTexts:
     def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
         """Return one text per call, in order; equal calls are made once, and each answer is kept when it comes.
 
-        Raises DataError where the model answers with no text at all, or with half of a surrogate pair, which is no text
-        that could be kept, or leaves calls unanswered.
+        An answer without text is what the model said: kept, and counted as blank. Raises DataError where most answers
+        are, where one is half of a surrogate pair, which is no text that could be kept, or calls are left unanswered.
         """
         keys = [self.key(call) for call in calls]
         texts = self.shelf.get(keys)
@@ -82,23 +85,23 @@ class StoredTexts:
         return [texts[key] for key in keys]
 
     def _keep(self, keys: Sequence[bytes], group: Sequence[Answer[str]]) -> None:
-        spoken = [answer for answer in group if answer.value.strip()]
+        self._counts.made += len(group)
+        self._counts.blank += sum(not answer.value.strip() for answer in group)
+        for answer in group:
+            self._counts.spend(answer.usage)
+        if self._counts.made >= _ENOUGH and self._counts.blank > self._counts.made / 2:
+            raise DataError(
+                f"{self.model.identity} gave no text in {self._counts.blank} of {self._counts.made} answers; where it "
+                "thinks first, set a larger max_tokens or turn thinking off, and see that answer_after is what its "
+                "answers stand behind"
+            )
         try:
-            self.shelf.put((keys[answer.place], answer.value, answer.usage) for answer in spoken)
+            self.shelf.put((keys[answer.place], answer.value, answer.usage) for answer in group)
         except UnicodeEncodeError as fault:
             raise DataError(
                 f"{self.model.identity} answered with half of a surrogate pair ({fault.object[fault.start]!a}), "
                 "which can't be stored; expected valid Unicode"
             ) from fault
-        for answer in group:
-            self._counts.made += 1
-            self._counts.spend(answer.usage)
-        if len(spoken) < len(group):  # kept, it would count as what the model wrote
-            raise DataError(
-                f"{self.model.identity} gave no text in {len(group) - len(spoken)} of {len(group)} answers; where it "
-                "thinks first, set a larger max_tokens or turn thinking off, and see that answer_after is what its "
-                "answers stand behind. The other answers are stored: the same command continues"
-            )
 
 
 def streamed(model: TextModel, calls: Sequence[GenerationCall]) -> Iterator[Sequence[Answer[str]]]:
