@@ -11,6 +11,7 @@ from typing import IO, Any, Literal
 
 from apm_lab.errors import ConfigError, PendingCalls
 from apm_lab.language.batch_answers import BatchAnswers
+from apm_lab.language.in_order import in_order
 from apm_lab.language.protocols import Answer, GenerationCall
 from apm_lab.language.remote.chat import ChatSettings, read_usage
 from apm_lab.language.remote.fault import MalformedError
@@ -81,11 +82,7 @@ class BatchModel:
 
     def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
         """Return one text per call, in order; PendingCalls where the files do not hold them all."""
-        texts = [""] * len(calls)
-        for group in self.stream(calls):
-            for answer in group:
-                texts[answer.place] = answer.value
-        return texts
+        return in_order(self.stream(calls))
 
     def stream(self, calls: Sequence[GenerationCall]) -> Iterator[Sequence[Answer[str]]]:
         """Yield the answers that the files hold; after them PendingCalls says where the other calls are written.

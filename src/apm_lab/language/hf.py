@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from apm_lab.errors import ConfigError
 from apm_lab.language.hf_weights import auto_device, auto_dtype, identity_of, locate, require_model
+from apm_lab.language.in_order import in_order
 from apm_lab.language.protocols import Answer, ChoiceCall, GenerationCall, Usage
 from apm_lab.language.token_count import count_tokens
 
@@ -100,11 +101,7 @@ class HfModel:
 
     def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
         """Return one text per call, in order."""
-        texts = [""] * len(calls)
-        for group in self.stream(calls):
-            for answer in group:
-                texts[answer.place] = answer.value
-        return texts
+        return in_order(self.stream(calls))
 
     def stream(self, calls: Sequence[GenerationCall]) -> Iterator[list[Answer[str]]]:
         """Yield answers in groups as they are finished; a call with `choices` gets one of them.

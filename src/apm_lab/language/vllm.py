@@ -14,6 +14,7 @@ from typing import Any
 from apm_lab.errors import ConfigError, MissingPackageError
 from apm_lab.language.hf_chats import ChatEncoder
 from apm_lab.language.hf_weights import identity_of, locate
+from apm_lab.language.in_order import in_order
 from apm_lab.language.protocols import Answer, ChoiceCall, GenerationCall, Usage
 from apm_lab.language.token_count import count_tokens
 
@@ -109,8 +110,7 @@ class VllmModel:
 
     def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
         """Return one answer per call, in order."""
-        texts = {answer.place: answer.value for group in self.stream(calls) for answer in group}
-        return [texts[place] for place in range(len(calls))]
+        return in_order(self.stream(calls))
 
     def stream(self, calls: Sequence[GenerationCall]) -> Iterator[Sequence[Answer[str]]]:
         """Yield the answers of `batch_size` calls at a time; a call's seed comes from its messages and sample index.

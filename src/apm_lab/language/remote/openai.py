@@ -9,6 +9,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from apm_lab.errors import ConfigError
+from apm_lab.language.in_order import in_order
 from apm_lab.language.protocols import Answer, ChoiceCall, GenerationCall, Usage
 from apm_lab.language.remote.chat import ChatSettings, read_usage
 from apm_lab.language.remote.client import answered
@@ -131,11 +132,7 @@ class OpenAiModel:
 
     def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
         """Return one text per call, in order."""
-        texts = [""] * len(calls)
-        for group in self.stream(calls):
-            for answer in group:
-                texts[answer.place] = answer.value
-        return texts
+        return in_order(self.stream(calls))
 
     def stream(self, calls: Sequence[GenerationCall]) -> Iterator[Sequence[Answer[str]]]:
         """Yield the answers as they come."""
