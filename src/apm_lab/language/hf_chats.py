@@ -45,12 +45,21 @@ class ChatEncoder:
 
         Raises ConfigError where a chat and `room` further tokens are longer than the model's context.
         """
-        template = bool(self._tokenizer.chat_template)
-        texts = [self._templated(chat) if template else self._joined(chat) for chat in chats]
-        # A template writes the special tokens itself.
-        encoded: list[list[int]] = self._encode(texts, add_special_tokens=not template) if texts else []
+        encoded = self.tokens(chats)
         self._require_room(encoded, room)
         return encoded
+
+    def tokens(self, chats: Sequence[Sequence[Message]]) -> list[list[int]]:
+        """Return each chat's tokens up to where the answer begins, however long it is."""
+        texts = list(map(self.text, chats))
+        # A template writes the special tokens itself.
+        special = not self._tokenizer.chat_template
+        encoded: list[list[int]] = self._encode(texts, add_special_tokens=special) if texts else []
+        return encoded
+
+    def text(self, chat: Sequence[Message]) -> str:
+        """Return the chat as the model reads it, up to where the answer begins."""
+        return self._templated(chat) if self._tokenizer.chat_template else self._joined(chat)
 
     def answers(self, answers: Sequence[str]) -> list[list[int]]:
         """Return each answer's tokens as they follow the start of a turn, with nothing put before or after them."""

@@ -162,4 +162,7 @@ class _Batch:
             self._seen[row] = False
             place = self._places[row]
             assert place is not None
-            self._seen[row, torch.tensor(self._prompts[place], device=self._network.device)] = True
+            tokens = [
+                token for token in self._prompts[place] if token >= 0
+            ]  # others stand for vectors of a soft prompt
+            self._seen[row, torch.tensor(tokens, device=self._network.device)] = True

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 from apm_lab.errors import ConfigError
+from apm_lab.maths.dpo import token_log_probs
 
 __all__ = ["Network", "Rows"]
+
+_SCALINGS = ("logit_scale", "logits_scaling", "final_logit_softcapping")
 
 
 class Network:
@@ -22,7 +26,9 @@ class Network:
     """
 
     def __init__(self, model: Any, device: str) -> None:  # noqa: ANN401
-        self._body, self._head, self.device = model.base_model, model.get_output_embeddings(), device
+        self.model, self.device = model, device
+        self._body, self._head = model.base_model, model.get_output_embeddings()
+        self._soft: torch.Tensor | None = None
         self._config = model.config.get_text_config()
         takes = inspect.signature(type(self._body).forward).parameters
         self._cache_name = "cache" if "cache" in takes else "past_key_values"
@@ -55,11 +61,43 @@ class Network:
     ) -> torch.Tensor:
         """Return the last hidden states (B, T, H) of tokens (B, T); `mask` (B, L + T) says which columns are real."""
         given = {self._cache_name: cache} if cache is not None else {}
-        out = self._body(
-            input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=cache is not None, **given
-        )
+        if self._soft is None:
+            given["input_ids"] = ids
+        else:
+            given["inputs_embeds"] = self.embedded(ids, self._soft)
+        out = self._body(attention_mask=mask, position_ids=positions, use_cache=cache is not None, **given)
         state: torch.Tensor = out.last_hidden_state
         return state
+
+    def embedded(self, ids: torch.Tensor, soft: torch.Tensor) -> torch.Tensor:
+        """Return the embeddings (B, T, H) of tokens (B, T), in which id `-1 - i` stands for the vector `soft[i]`."""
+        vectors: torch.Tensor = self.model.get_input_embeddings()(ids.clamp(min=0))
+        places = (ids < 0).nonzero(as_tuple=True)
+        return vectors.index_put(places, soft[-1 - ids[places]].to(vectors.dtype))
+
+    @contextmanager
+    def prefixed(self, soft: torch.Tensor | None) -> Iterator[None]:
+        """Let negative ids stand for vectors of `soft` (n, H) inside, as `embedded` has it."""
+        self._soft = soft
+        try:
+            yield
+        finally:
+            self._soft = None
+
+    def states(self, vectors: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Return the last hidden states (B, T, H) of embeddings (B, T, H), differentiable by them.
+
+        `mask`: (B, T), which columns are real, or (B, 1, T, T), which column sees which.
+        """
+        out = self._body(inputs_embeds=vectors, attention_mask=mask, position_ids=positions, use_cache=False)
+        state: torch.Tensor = out.last_hidden_state
+        return state
+
+    def log_probs(self, hidden: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return the log-probability (n,) of each target after its hidden state (n, H), differentiable by those."""
+        if self._head.bias is None and not any(getattr(self._config, name, None) for name in _SCALINGS):
+            return token_log_probs(hidden, self._head.weight, targets)
+        return torch.log_softmax(self.logits(hidden), dim=1).gather(1, targets[:, None])[:, 0]
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Return logits (n, V) in float32 of hidden states (n, H)."""

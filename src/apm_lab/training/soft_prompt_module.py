@@ -1,0 +1,71 @@
+"""Soft prompt and adapter trained together by direct preference optimisation (APM Sec. 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from lightning.pytorch import LightningModule
+from torch import Tensor
+
+from apm_lab.language.pair_batch import PairBatch
+from apm_lab.language.soft_prompt import SoftPromptPolicy
+from apm_lab.maths.dpo import dpo_loss
+from apm_lab.training.router_module import linear_warmup_decay
+
+__all__ = ["SoftPromptModule"]
+
+
+class SoftPromptModule(LightningModule):
+    """Minimises the mean DPO loss of a batch of pairs; logs loss, mean rewards and the share of pairs put right.
+
+    Optimiser: AdamW on the policy's trained tensors; the learning rate falls in a line to 0 over `steps` optimiser
+    steps after `warmup_fraction` of them. Its state holds those tensors alone, never the base model.
+    """
+
+    def __init__(
+        self,
+        policy: SoftPromptPolicy,
+        *,
+        beta: float,
+        learning_rate: float,
+        steps: int,
+        weight_decay: float = 0.0,
+        warmup_fraction: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.policy, self._beta, self._learning_rate, self._steps = policy, beta, learning_rate, steps
+        self._weight_decay, self._warmup_fraction = weight_decay, warmup_fraction
+
+    def training_step(self, batch: PairBatch, _: int) -> Tensor:
+        """Return the mean loss of the batch."""
+        sums = self.policy.log_probs(batch)
+        chosen, rejected = sums.chunk(2)
+        reference = batch["reference"][0], batch["reference"][1]
+        losses, liked, disliked = dpo_loss(chosen, rejected, reference, self._beta)
+        figures = {
+            "loss": (loss := losses.mean()),
+            "reward_chosen": liked.mean(),
+            "reward_rejected": disliked.mean(),
+            "put_right": (liked > disliked).float().mean(),
+        }
+        self.log_dict({f"train/{name}": value.detach() for name, value in figures.items()}, batch_size=len(losses))
+        return loss
+
+    def configure_optimizers(self) -> Any:  # noqa: ANN401 (one of many forms that Lightning takes)
+        """Return AdamW and its schedule."""
+        trained = list(self.policy.trained().values())
+        optimizer = torch.optim.AdamW(trained, lr=self._learning_rate, weight_decay=self._weight_decay)
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: linear_warmup_decay(step, self._steps, self._warmup_fraction)
+        )
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def state_dict(self, *_: object, **__: object) -> dict[str, Any]:
+        """Return the trained tensors by name."""
+        return {name: value.detach() for name, value in self.policy.trained().items()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *_: object, **__: object) -> Any:  # noqa: ANN401
+        """Copy the trained tensors into the policy."""
+        self.policy.fill(state_dict)
