@@ -80,6 +80,13 @@ def test_a_method_is_handed_the_encoder_it_asks_for(monkeypatch, capsys):
     Path("mine/method/reads.yaml").write_text("_target_: reads_vectors.Reads\n")
     command = ["--config-dir", "mine", "plugins=[reads_vectors]", *SMALL, "method=reads", "encoder.dimensions=64"]
     assert main(command) == 0
+    (manifest,) = Path("outputs/personalization").rglob("manifest.json")
+    told = json.loads(manifest.read_text())
+    assert told["store"]["key_headers"]["encoder"] == ["embed", "hashed@1:64", "simulated"]
+    calls = told["calls"]["encoder"]
+    assert 0 < calls["made"] <= calls["asked"] / 2  # the second draw's come from the store
+    assert calls["bytes_written"] == calls["made"] * 64 * 4
+    assert told["stages"]["mapping draws"]["encoder"] == calls["made"]
     monkeypatch.setenv("APM_LAB_MODELS", "nothing")
     assert main([*command[:-1], "encoder=minilm"]) == 2
     assert "make offline-models" in capsys.readouterr().err

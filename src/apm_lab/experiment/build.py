@@ -7,34 +7,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from apm_lab.data.pool import Pool, slug
 from apm_lab.data.prompts import PromptSource, prompts_digest, split_prompts
 from apm_lab.data.store import Store
-from apm_lab.errors import ConfigError, DataError, did_you_mean
-from apm_lab.experiment.option_files import file_fault
-from apm_lab.experiment.plugin import made, of_kind
-from apm_lab.experiment.schema import node_faults
+from apm_lab.errors import DataError
+from apm_lab.experiment.build_judge import asking_judge, told_how_to_ask
+from apm_lab.experiment.build_method import ROLES, build_method, build_references, roles_of
+from apm_lab.experiment.making import make
+from apm_lab.experiment.plugin import of_kind
 from apm_lab.experiment.settings import JudgeSettings, MappingSettings, PersonalizationSettings, PoolSettings
-from apm_lab.experiment.signature import read_signature
-from apm_lab.judging.judge import Judge
-from apm_lab.judging.pmi_judge import PmiJudge
 from apm_lab.language.protocols import Embedder, KnowsItsPool, Ready, ScoreModel, TextModel
 from apm_lab.language.recall import CallCounts, StoredTexts
 from apm_lab.language.simulated.reader import BayesReader
+from apm_lab.language.stored_vectors import StoredVectors
 from apm_lab.maths.mapping import MappingKind, check_mapping, draw_mappings
 from apm_lab.maths.seeding import stream
-from apm_lab.methods.protocols import Method
-from apm_lab.methods.routing_oracle import RoutingOracle
-from apm_lab.methods.style_router import StyleRouter
 from apm_lab.records import Prompt
 from apm_lab.studies.evaluation import require_own_name
 from apm_lab.studies.personalization import Personalization
 
-__all__ = ["ROLES", "Data", "baseline_node", "build_personalization", "make", "read_data"]
-
-ROLES = ("rewriter", "generator", "model", "judge")
+__all__ = ["Data", "build_personalization", "read_data"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +48,6 @@ def read_data(config: Mapping[str, Any]) -> Data:
         if not isinstance(prompt.text, str) or not prompt.text.strip():
             raise DataError(f"{where}: prompt {place} is {prompt.text!r:.40}, expected a non-empty text")
     return Data(prompts, prompts_digest(prompts))
-
-
-def make(node: Mapping[str, Any], plugins: tuple[str, ...], **given: object) -> Any:  # noqa: ANN401
-    """Return the object that a config node describes, nested nodes first; of `given`, what its signature names goes in.
-
-    Raises ConfigError, also where a class refuses its values.
-    """
-    target = node["_target_"]
-    parameters = read_signature(target, plugins)  # refuses what may not be imported
-    values = {key: value for key, value in node.items() if key != "_target_"}
-    for key, value in values.items():
-        if isinstance(value, Mapping) and "_target_" in value:
-            values[key] = make(value, plugins)
-    handed = {name: value for name, value in given.items() if parameters is not None and name in parameters}
-    return made(target, {**handed, **values})
 
 
 def build_personalization(
@@ -100,14 +77,15 @@ def build_personalization(
     sizes = len(pool.principles), len(pool.attributes)
     check_mapping(of_kind(mapping.kind, MappingKind, "mapping.kind"), *sizes, stream(seed, "mapping check"))
     prompts = split_prompts(data.prompts, users.turns, seed)
-    judge: JudgeSettings = make(_told_how_to_ask(config["judge"], pool, plugins), plugins)
-    models = {role: of_kind(make(config[role], plugins), TextModel, role) for role in ROLES if role != "judge"}
-    models["judge"] = of_kind(judge.model, ScoreModel, "judge.model")
-    _require_usable(models.values(), pool, planning)
+    judge: JudgeSettings = make(told_how_to_ask(config["judge"], pool, plugins), plugins)
+    models, encoders = _models(config, judge, plugins)
+    _require_usable([*models.values(), *encoders.values()], pool, planning)
     models = guard(models)
-    texts = {role: StoredTexts(models[role], store.texts, counts[role]) for role in ROLES if role != "judge"}
+    texts = {role: StoredTexts(model, store.texts, counts[role]) for role, model in models.items() if role != "judge"}
+    vectors = {role: StoredVectors(encoder, store.vectors, counts[role]) for role, encoder in encoders.items()}
+    asked = {role: texts[role] for role in texts if role not in ROLES} | vectors
     simulated = config["rewriter"]["_target_"].startswith("apm_lab.language.simulated.")
-    method = _method(config, config["router"], plugins)
+    method = build_method(config, config["router"], plugins, asked)
     require_own_name(name, method)
     return Personalization(
         pool=pool,
@@ -118,11 +96,12 @@ def build_personalization(
         rewriter=texts["rewriter"],
         generator=texts["generator"],
         model=texts["model"],
-        judge=_asking(judge, models["judge"], pool, store, counts["judge"], guard),
+        judge=asking_judge(judge, models["judge"], pool, store, counts["judge"], guard),
         method=method,
         method_name=name,
         seed=seed,
-        references=_references(config, baseline, name, plugins),
+        method_asks=asked,
+        references=build_references(config, baseline, name, plugins, asked),
         # With several active attributes the reader's one-attribute posterior would be no ceiling.
         reader=_reader(pool, prompts.train) if simulated and settings.bayes and users.active == 1 else None,
         allow_unhealthy=judge.allow_unhealthy,
@@ -132,20 +111,18 @@ def build_personalization(
     )
 
 
-def _asking(
-    settings: JudgeSettings,
-    model: ScoreModel,
-    pool: Pool,
-    store: Store,
-    counts: CallCounts,
-    guard: Callable[[Mapping[str, Any]], dict[str, Any]],
-) -> Judge:
-    """Return the judge; what its scale is made of, where it needs that, is asked, counted and kept like its ratings."""
-    principles, reference = [slug(principle) for principle in pool.principles], None
-    if isinstance(settings.model, PmiJudge):
-        differences = guard({"judge": settings.model.differences})["judge"]
-        reference = Judge(differences, store.scores, counts, principles, retries=0)
-    return Judge(model, store.scores, counts, principles, settings.direction, settings.retries, reference)
+def _models(
+    config: Mapping[str, Any], judge: JudgeSettings, plugins: tuple[str, ...]
+) -> tuple[dict[str, Any], dict[str, Embedder]]:
+    """Return the models by role, and the encoder where the method takes one."""
+    models: dict[str, Any] = {"judge": of_kind(judge.model, ScoreModel, "judge.model")}
+    encoders: dict[str, Embedder] = {}
+    for role in roles_of(config):
+        if role == "encoder":
+            encoders[role] = of_kind(make(config[role], plugins), Embedder, role)
+        elif role != "judge":
+            models[role] = of_kind(make(config[role], plugins), TextModel, role)
+    return models, encoders
 
 
 def _require_usable(models: Iterable[object], pool: Pool, planning: bool) -> None:
@@ -155,82 +132,6 @@ def _require_usable(models: Iterable[object], pool: Pool, planning: bool) -> Non
             model.ready()
         if isinstance(model, KnowsItsPool):
             model.require([slug(name) for name in pool.attributes], [slug(name) for name in pool.principles])
-
-
-def _told_how_to_ask(judge: Mapping[str, Any], pool: Pool, plugins: tuple[str, ...]) -> dict[str, Any]:
-    """Return the judge's node with `score`, `mode` and the pool's principles handed to its model, where it takes them.
-
-    Raises ConfigError where the model has no choice and another one is wanted, or where two different ones are named.
-    """
-    model = judge["model"]
-    takes = read_signature(model["_target_"], plugins) or {}
-    handed: dict[str, Any] = {}
-    for key, only in (("score", "sampled"), ("mode", "narrow")):
-        if key in model and model[key] != judge[key]:
-            raise ConfigError(
-                f"judge.model.{key}={model[key]} and judge.{key}={judge[key]} contradict each other; "
-                f"set judge.{key} and leave judge.model.{key} out"
-            )
-        if key in takes:
-            handed[key] = judge[key]
-        elif judge[key] != only and key not in model:
-            raise ConfigError(f"judge.{key}={judge[key]}: {model['_target_']} takes no {key}; expected {only}")
-    if "pool_principles" in takes:
-        handed["pool_principles"] = list(pool.principles)
-    return {**judge, "model": {**handed, **model}}
-
-
-def _method(config: Mapping[str, Any], router_node: Mapping[str, Any], plugins: tuple[str, ...]) -> Any:  # noqa: ANN401
-    trainer = make(config["trainer"], plugins)
-    parameters = read_signature(config["method"]["_target_"], plugins) or {}
-    given: dict[str, object] = {"trainer": trainer}
-    if "router" in parameters:
-        given["router"] = of_kind(make(router_node, plugins, trainer=trainer), StyleRouter, "router")
-    if "encoder" in parameters:
-        given["encoder"] = of_kind(make(config["encoder"], plugins), Embedder, "encoder")
-        if isinstance(given["encoder"], Ready):
-            given["encoder"].ready()
-    method = make(config["method"], plugins, **given)
-    if not isinstance(method, Method) and type(method) is not RoutingOracle:
-        raise ConfigError(f"method._target_={config['method']['_target_']} is no method: it has no fit and respond")
-    return method
-
-
-def _references(
-    config: Mapping[str, Any], baseline: Mapping[str, Any] | None, name: str, plugins: tuple[str, ...]
-) -> dict[str, Method]:
-    """Return the same method with the simple baseline router, where there is one and the method takes a router."""
-    takes_router = "router" in (read_signature(config["method"]["_target_"], plugins) or {})
-    if baseline is None or not takes_router:
-        return {}
-    return {f"{name}[{config['study']['baseline_router']}]": _method(config, baseline, plugins)}
-
-
-def baseline_node(
-    config: Mapping[str, Any], choices: Mapping[str, str], folders: Sequence[Path]
-) -> dict[str, Any] | None:
-    """Return the node of the router option that `study.baseline_router` names, None where it is null or run anyway.
-
-    `choices` are the chosen options by group, `folders` the configuration folders, the first of which wins.
-    """
-    baseline = config["study"]["baseline_router"]
-    if baseline is None or baseline == choices.get("router"):
-        return None
-    options = {
-        str(file.relative_to(folder / "router").with_suffix("")): file
-        for folder in reversed(folders)
-        for file in (folder / "router").rglob("*.yaml")
-    }
-    if baseline not in options:
-        raise ConfigError(f"study.baseline_router={baseline}: no such router{did_you_mean(baseline, options)}")
-    broken = file_fault(options[baseline])
-    if broken:
-        raise ConfigError(f"study.baseline_router={baseline}: {broken}")
-    node: dict[str, Any] = yaml.safe_load(options[baseline].read_text(encoding="utf-8"))
-    found = list(node_faults(f"study.baseline_router={baseline}", node, tuple(config["plugins"])))
-    if found:
-        raise ConfigError("\n".join(found))
-    return node
 
 
 def _reader(pool: Pool, prompts: tuple[Prompt, ...]) -> BayesReader:

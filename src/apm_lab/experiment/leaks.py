@@ -6,7 +6,8 @@ from rich.console import Console
 
 from apm_lab.data.store import Store
 from apm_lab.errors import ConfigError
-from apm_lab.experiment.build import ROLES, baseline_node, build_personalization, read_data
+from apm_lab.experiment.build import build_personalization, read_data
+from apm_lab.experiment.build_method import baseline_node, roles_of
 from apm_lab.experiment.job import Job
 from apm_lab.experiment.preflight import require_sound
 from apm_lab.experiment.progress import StageProgress
@@ -27,7 +28,7 @@ def prove_clean(job: Job, console: Console) -> None:
     """
     config = completed(job.config)
     require_sound(config)
-    counts = {role: CallCounts() for role in ROLES}
+    counts = {role: CallCounts() for role in roles_of(config)}
     store = Store(**config["store"])
     try:
         with (

@@ -14,7 +14,8 @@ from typing import Any
 
 from apm_lab import __version__
 from apm_lab.data.store import VERSION, Store
-from apm_lab.experiment.build import ROLES, Data
+from apm_lab.experiment.build import Data
+from apm_lab.experiment.build_method import ROLES
 from apm_lab.experiment.identity import source_digest
 from apm_lab.experiment.job import Job
 from apm_lab.experiment.progress import StageProgress
@@ -62,7 +63,10 @@ def manifest(
         "store": {
             "path": str(store.path),
             "version": VERSION,
-            "key_headers": {role: list(getattr(study, role).key_header) for role in ROLES},
+            "key_headers": {
+                **{role: list(getattr(study, role).key_header) for role in ROLES},
+                **{role: list(asked.key_header) for role, asked in study.method_asks.items()},
+            },
         },
         # Tokens are counted where a backend reports them; simulated models have none.
         "calls": {

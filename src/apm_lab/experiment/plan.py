@@ -10,7 +10,8 @@ from rich.console import Console
 
 from apm_lab.data.store import Store
 from apm_lab.errors import UnfetchedError
-from apm_lab.experiment.build import ROLES, baseline_node, build_personalization, read_data
+from apm_lab.experiment.build import build_personalization, read_data
+from apm_lab.experiment.build_method import ROLES, baseline_node, roles_of
 from apm_lab.experiment.claim import finished_folder
 from apm_lab.experiment.identity import run_identity
 from apm_lab.experiment.job import Job
@@ -48,7 +49,7 @@ class Plan:
         if done is not None:
             self._done.append(str(done))
             return
-        counts = {role: CallCounts() for role in ROLES}
+        counts = {role: CallCounts() for role in roles_of(config)}
         store = Store(**config["store"], reading=True)
         study = build_personalization(
             config, job.method, baseline, data, store, counts, None, None, guard=self._named, planning=True

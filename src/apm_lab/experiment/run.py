@@ -12,10 +12,12 @@ from typing import Any
 from rich.console import Console
 
 from apm_lab.data.store import Store
-from apm_lab.experiment.build import ROLES, Data, baseline_node, build_personalization, make, read_data
+from apm_lab.experiment.build import Data, build_personalization, read_data
+from apm_lab.experiment.build_method import baseline_node, roles_of
 from apm_lab.experiment.claim import Claim, claim_run, finished_figures
 from apm_lab.experiment.identity import run_identity
 from apm_lab.experiment.job import Job
+from apm_lab.experiment.making import make
 from apm_lab.experiment.manifest import manifest, peak_mb
 from apm_lab.experiment.preflight import require_sound
 from apm_lab.experiment.progress import StageProgress
@@ -84,7 +86,7 @@ def _compute(
     folder, store = RunFolder(claim.folder), Store(**config["store"])
     for name, text in job.hydra_files.items():
         folder.write_text(f".hydra/{name}", text)
-    counts, spending = {role: CallCounts() for role in ROLES}, Spending(config, folder)
+    counts, spending = {role: CallCounts() for role in roles_of(config)}, Spending(config, folder)
     trackers = _trackers(config, identity, job.method, claim.folder, console)
 
     def send(name: str, figures: dict[str, float]) -> None:

@@ -21,6 +21,7 @@ from apm_lab.errors import ConfigError
 from apm_lab.judging.health import Health, measure_health, require_health
 from apm_lab.judging.judge import Judge
 from apm_lab.language.recall import StoredTexts
+from apm_lab.language.stored_vectors import StoredVectors
 from apm_lab.maths.mapping import Mappings
 from apm_lab.maths.preference import preferences
 from apm_lab.methods.protocols import Method, learns
@@ -73,10 +74,10 @@ class PersonalizationDraws:
 class Personalization:
     """One evaluation of one method.
 
-    `method_name` names it in tables. `references` are further methods fitted beside it on the same views (a simple
-    router, say). `reader` gives the `bayes` arm where the world has one. `judged_validation` asks for judged answers of
-    held-out training users. `log` takes a name and training figures. `checkpoint` gives the folder for what an arm
-    learnt in a draw (None: nothing is written).
+    `method_name` names it in tables. `method_asks`: whom the method asks itself, by role. `references` are further
+    methods fitted beside it on the same views (a simple router, say). `reader` gives the `bayes` arm where the world
+    has one. `judged_validation` asks for judged answers of held-out training users. `log` takes a name and training
+    figures. `checkpoint` gives the folder for what an arm learnt in a draw (None: nothing is written).
     """
 
     pool: Pool
@@ -91,6 +92,7 @@ class Personalization:
     method: Method | RoutingOracle
     method_name: str
     seed: int
+    method_asks: Mapping[str, StoredTexts | StoredVectors] = field(default_factory=dict)
     references: Mapping[str, Method] = field(default_factory=dict)
     reader: HistoryReader | None = None
     allow_unhealthy: bool = False
