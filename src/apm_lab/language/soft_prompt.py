@@ -94,9 +94,8 @@ class SoftPromptPolicy(nn.Module):
         Found out on a made-up pair: a network with a state of its own beside attention can't be told what not to see.
         """
         count = self.network.vocabulary
-        one = EncodedPair(
-            *(tuple((7 * step + 3) % count for step in range(*span)) for span in ((5,), (5, 9), (9, 12))), 0
-        )
+        ids = tuple((7 * step + 3) % count for step in range(12))
+        one = EncodedPair(ids[:5], ids[5:9], ids[9:], 0)
         nobody = np.zeros((1, self.settings.width), np.float32)
         found = []
         with torch.inference_mode():
