@@ -73,7 +73,7 @@ def _verb(name: str, rest: Sequence[str]) -> int:
     if name not in verbs:
         known = (*verbs, "leaks")
         raise ConfigError(f"'{name}' is neither a verb nor an override (key=value){did_you_mean(name, known)}")
-    if len(rest) > 1 and name != "store":
+    if len(rest) > 1 and name not in ("store", "report"):
         raise ConfigError(f"{name} takes one argument, found {len(rest)}: {' '.join(rest)}")
     verbs[name](rest)
     return 0
@@ -94,12 +94,16 @@ def _store(rest: Sequence[str]) -> None:
 
 
 def _report(rest: Sequence[str]) -> None:
+    from apm_lab.experiment.comparable import print_together
     from apm_lab.experiment.finished import print_finished
     from apm_lab.report.table import terminal
 
     if not rest:
         raise ConfigError("report needs a run's folder: python -m apm_lab report outputs/personalization/DATE/TIME-ID")
-    print_finished(terminal(), Path(rest[0]))
+    if len(rest) == 1:
+        print_finished(terminal(), Path(rest[0]))
+    else:
+        print_together(terminal(), [Path(word) for word in rest])
 
 
 def _experiment(arguments: list[str], task: Callable[[Any], float | None] | None = None) -> int:
