@@ -46,7 +46,7 @@ def test_a_group_of_ones_own_is_a_group(empty_folder):
 def test_help_names_verbs_and_groups(flag, capsys):
     assert main(["seed=abc", flag]) == 0
     text = capsys.readouterr().out
-    for word in ("list [GROUP]", "report FOLDER", "routing_oracle", "modernbert_small"):
+    for word in ("list [GROUP]", "report FOLDER", "pairs export FILE", "routing_oracle", "modernbert_small"):
         assert word in text
 
 
