@@ -175,7 +175,7 @@ def test_a_table_of_an_older_version_is_named(runs, capsys, tmp_path):
     assert "styled" in refused(capsys, runs["routing", 1], other)
 
 
-def test_a_damaged_run_takes_nothing_from_the_sweep(folder, runs, capsys):
+def test_a_damaged_run_is_told_and_takes_nothing_from_the_sweep(runs, capsys):
     file = runs["routing", 2] / "users.parquet"
     content = file.read_bytes()
     file.write_bytes(b"PAR1")
@@ -185,7 +185,25 @@ def test_a_damaged_run_takes_nothing_from_the_sweep(folder, runs, capsys):
         file.write_bytes(content)
     out = capsys.readouterr().out
     assert "6 jobs" in out
-    assert "the methods are not compared: " in out
+    assert f"left out of the comparison: {file} can't be read" in out
+    assert out.count("routing - nonpersonalized: Delta ") == 1
+    assert out.count("routing_oracle - nonpersonalized: Delta ") == 2
+
+
+def test_runs_of_one_sweep_that_saw_other_texts_are_not_compared(runs, capsys):
+    file = runs["routing", 2] / "users.parquet"
+    content = file.read_bytes()
+    table = pq.read_table(file)
+    other = pa.array([each + 1 for each in table["neutral"].to_pylist()])
+    pq.write_table(table.set_column(table.column_names.index("neutral"), "neutral", other), file)
+    try:
+        assert main(SWEEP) == 0
+    finally:
+        file.write_bytes(content)
+    out = capsys.readouterr().out
+    assert "were not asked the same, so their methods can't be compared: the neutral responses' rewards" in out
+    assert "users.active=1\n" in out[out.index("summary: ") :].replace(" ", "")
+    assert "methods on simulated_qwen27b, users.active=2" not in out
 
 
 def test_a_router_that_is_varied_too_makes_groups_of_its_own(runs, capsys):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ def print_together(console: Console, folders: Sequence[Path]) -> None:
 
     DataError where a folder holds no finished run, two have the same method, or they were not asked the same.
     """
-    runs = [_finished(folder) for folder in folders]
+    runs = [_finished(folder, read_manifest(folder)) for folder in folders]
     first = runs[0]
     for number, run in enumerate(runs):
         same = next((other for other in runs[:number] if other.method == run.method), None)
@@ -63,18 +63,23 @@ def print_together(console: Console, folders: Sequence[Path]) -> None:
 def compare_jobs(console: Console, jobs: Sequence[Mapping[str, Any]], folder: Path) -> bool:
     """Print every group of finished jobs that differ in the method only; return whether there was one.
 
-    All groups together are written to `comparison.parquet` in `folder`. DataError where a run can't be read back.
+    All groups together are written to `comparison.parquet` in `folder`. What can't be read back is told and left out.
     """
-    by_folder = {str(job["folder"]): job for job in jobs}
-    if len(by_folder) < 2:
+    overrides = {str(job["folder"]): list(job["overrides"]) for job in jobs}
+    if len(overrides) < 2:
         return False
-    overrides = {name: list(job["overrides"]) for name, job in by_folder.items()}
-    shared = set.intersection(*(set(each) for each in overrides.values()))
+    shared = set.intersection(*map(set, overrides.values()))
     columns: dict[str, list[Any]] = {}
-    for number, runs in enumerate(_groups([_finished(Path(name)) for name in by_folder])):
+    for number, runs in enumerate(_groups(list(_read(console, overrides)))):
         common = set.intersection(*(set(overrides[str(run.folder)]) for run in runs)) - shared
         varied = [word for word in overrides[str(runs[0].folder)] if word in common]
         title = ", ".join([_title(runs[0]), *varied])
+        try:
+            for run in runs[1:]:
+                _require_same(runs[0], run)
+        except DataError as fault:
+            _tell(console, fault)
+            continue
         table = _compared(runs)
         print_side_by_side(console, title, table, _notes(runs))
         for name, values in side_by_side_columns(table, group=number, title=title).items():
@@ -82,6 +87,27 @@ def compare_jobs(console: Console, jobs: Sequence[Mapping[str, Any]], folder: Pa
     if columns:
         RunFolder(folder).write_parquet("comparison.parquet", columns)
     return bool(columns)
+
+
+def _read(console: Console, folders: Iterable[str]) -> Iterator[FinishedRun]:
+    """Yield the runs in these folders, nothing where all are of one method."""
+    manifests: dict[Path, Mapping[str, Any]] = {}
+    for folder in map(Path, folders):
+        try:
+            manifests[folder] = read_manifest(folder)
+        except DataError as fault:
+            _tell(console, fault)
+    if len({str(manifest.get("method")) for manifest in manifests.values()}) < 2:
+        return
+    for folder, manifest in manifests.items():
+        try:
+            yield _finished(folder, manifest)
+        except DataError as fault:
+            _tell(console, fault)
+
+
+def _tell(console: Console, fault: DataError) -> None:
+    console.print(f"left out of the comparison: {fault}", style="yellow", markup=False, soft_wrap=True)
 
 
 def _groups(runs: Sequence[FinishedRun]) -> Iterator[list[FinishedRun]]:
@@ -93,8 +119,6 @@ def _groups(runs: Sequence[FinishedRun]) -> Iterator[list[FinishedRun]]:
         parts = [group] if _each_once(group) else _alike(group, lambda run: _without(run.own, "method"))
         for part in parts:
             if len(part) > 1 and _each_once(part):
-                for run in part[1:]:
-                    _require_same(part[0], run)
                 yield part
 
 
@@ -113,8 +137,7 @@ def _without(node: Mapping[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in node.items() if name != key}
 
 
-def _finished(folder: Path) -> FinishedRun:
-    manifest = read_manifest(folder)
+def _finished(folder: Path, manifest: Mapping[str, Any]) -> FinishedRun:
     config = completed(_config(folder))
     try:
         method, blocks, figures = str(manifest["method"]), tuple(map(int, manifest["blocks"])), manifest["figures"]

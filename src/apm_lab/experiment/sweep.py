@@ -137,8 +137,8 @@ def _compare(console: Console, folder: Path, jobs: list[dict[str, Any]]) -> None
     try:
         if compare_jobs(console, finished, folder):
             console.print(f"comparison: {folder / 'comparison.parquet'}", soft_wrap=True, markup=False)
-    except ApmLabError as fault:  # the runs stand; what is told about all of them is no reason to fail
-        console.print(f"the methods are not compared: {fault}", style="yellow", markup=False, soft_wrap=True)
+    except ApmLabError as fault:  # the file can't be written; the runs stand
+        console.print(str(fault), style="yellow", markup=False, soft_wrap=True)
 
 
 def _count(hydra: Any) -> int | None:  # noqa: ANN401
