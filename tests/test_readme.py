@@ -71,6 +71,8 @@ def test_verbs(folder):
     done = re.search(r"^results: (\S+)", out, re.MULTILINE)[1]
     assert "routing_oracle" in run(folder, ["report", done])
     assert "texts" in run(folder, ["store"])
+    pairs = run(folder, ["pairs", "export", "pairs.jsonl", "+scale=smoke", "router=ngrams", "seed=7"])
+    assert "pairs of draw 0, format=trl" in pairs
     assert "modernbert_small" in run(folder, ["list", "router"])
     assert "config groups" in run(folder, ["--help"])
 

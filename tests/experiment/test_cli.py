@@ -46,7 +46,7 @@ def test_a_group_of_ones_own_is_a_group(empty_folder):
 def test_help_names_verbs_and_groups(flag, capsys):
     assert main(["seed=abc", flag]) == 0
     text = capsys.readouterr().out
-    for word in ("list [GROUP]", "report FOLDER", "routing_oracle", "modernbert_small"):
+    for word in ("list [GROUP]", "report FOLDER", "pairs export FILE", "routing_oracle", "modernbert_small"):
         assert word in text
 
 
@@ -80,7 +80,8 @@ def test_list_shows_one_group(capsys):
         (["report", "nowhere"], "nowhere holds no finished run"),
         (["reprt"], "did you mean report"),
         (["--cgf", "job"], "did you mean --cfg"),
-        (["report", "one", "two"], "report takes one argument, found 2: one two"),
+        (["report", "one", "two"], "one holds no finished run"),
+        (["list", "router", "users"], "list takes one argument, found 2: router users"),
         (["~logger"], "logger: expected one of the group's options"),
         (["--config-dir"], "--config-dir needs a value"),
         (["seed=1", "--config-dir="], "--config-dir needs a value"),

@@ -70,13 +70,29 @@ def _verb(name: str, rest: Sequence[str]) -> int:
         if {"-m", "--multirun"} & set(rest):
             raise ConfigError("leaks proves one method at a time; leave out -m")
         return _experiment(list(rest), _leak_job)
+    if name == "pairs":
+        return _pairs(rest)
     if name not in verbs:
-        known = (*verbs, "leaks")
+        known = (*verbs, "leaks", "pairs")
         raise ConfigError(f"'{name}' is neither a verb nor an override (key=value){did_you_mean(name, known)}")
-    if len(rest) > 1 and name != "store":
+    if len(rest) > 1 and name not in ("store", "report"):
         raise ConfigError(f"{name} takes one argument, found {len(rest)}: {' '.join(rest)}")
     verbs[name](rest)
     return 0
+
+
+def _pairs(rest: Sequence[str]) -> int:
+    from apm_lab.experiment.pairs import read_request
+
+    request, overrides = read_request(rest)
+
+    def task(config: Any) -> None:  # noqa: ANN401 (OmegaConf's own type)
+        from apm_lab.experiment.pairs import export_pairs
+        from apm_lab.report.table import terminal
+
+        _alone(config, lambda job: export_pairs(job, request, terminal()))
+
+    return _experiment(overrides, task)
 
 
 def _list(rest: Sequence[str]) -> None:
@@ -94,12 +110,16 @@ def _store(rest: Sequence[str]) -> None:
 
 
 def _report(rest: Sequence[str]) -> None:
+    from apm_lab.experiment.comparable import print_together
     from apm_lab.experiment.finished import print_finished
     from apm_lab.report.table import terminal
 
     if not rest:
         raise ConfigError("report needs a run's folder: python -m apm_lab report outputs/personalization/DATE/TIME-ID")
-    print_finished(terminal(), Path(rest[0]))
+    if len(rest) == 1:
+        print_finished(terminal(), Path(rest[0]))
+    else:
+        print_together(terminal(), [Path(word) for word in rest])
 
 
 def _experiment(arguments: list[str], task: Callable[[Any], float | None] | None = None) -> int:
@@ -209,15 +229,21 @@ def _plan_job(config: Any, context: Any) -> None:  # noqa: ANN401 (Hydra's own t
 
 def _leak_job(config: Any) -> None:  # noqa: ANN401 (OmegaConf's own type)
     """Prove that the configured method sees nothing hidden."""
+    from apm_lab.experiment.leaks import prove_clean
+    from apm_lab.report.table import terminal
+
+    _alone(config, lambda job: prove_clean(job, terminal()))
+
+
+def _alone(config: Any, task: Callable[[Job], None]) -> None:  # noqa: ANN401 (OmegaConf's own type)
+    """Do a verb's task with the composed job; what it raises is kept for `main`."""
     from hydra.core.hydra_config import HydraConfig
 
-    from apm_lab.experiment.leaks import prove_clean
     from apm_lab.experiment.outer_faults import outer_faults_named
-    from apm_lab.report.table import terminal
 
     try:
         with outer_faults_named():
-            prove_clean(_composed(config, HydraConfig.get()), terminal())
+            task(_composed(config, HydraConfig.get()))
     except Exception as fault:
         _raised.append(fault)
 

@@ -16,12 +16,12 @@ from apm_lab.report.personalization import summarise
 from apm_lab.report.table import print_summary
 from apm_lab.studies.personalization import PersonalizationDraws
 
-__all__ = ["print_finished"]
+__all__ = ["print_finished", "read_manifest"]
 
 
 def print_finished(console: Console, folder: Path) -> None:
     """Print the table and notes of the run in `folder`; DataError when no finished run is there, or it is damaged."""
-    manifest = _manifest(folder)
+    manifest = read_manifest(folder)
     parts = DrawParts(RunFolder(folder))
     try:
         arms = [parts.load(draw) for draw in range(len(manifest["blocks"]))]
@@ -39,7 +39,8 @@ def print_finished(console: Console, folder: Path) -> None:
     console.print(f"results: {folder}", soft_wrap=True, markup=False)
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of the run in `folder`; DataError when no finished run is there, or it is damaged."""
     path = folder / "manifest.json"
     if not path.is_file():
         raise DataError(f"{folder} holds no finished run (no manifest.json)")

@@ -18,7 +18,8 @@ _PAGE = """apm_lab: experiments on LLM style personalization (the APM benchmark)
 verbs:
   list [GROUP]      the options of every config group, or of one
   store VERB ..     what the store holds: list, verify, export FILE, prune model=NAME
-  report FOLDER     the results table of a finished run
+  report FOLDER ..  the results table of a finished run; of several, their methods side by side
+  pairs export FILE the training users' preference pairs, for TRL, axolotl and LLaMA-Factory
   leaks OVERRIDE..  prove that the configured method sees nothing hidden
 
 flags (Hydra's):

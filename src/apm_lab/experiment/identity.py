@@ -16,7 +16,7 @@ from apm_lab.errors import ConfigError
 from apm_lab.language.hf_weights import identity_of
 from apm_lab.training.credentials import without_secrets
 
-__all__ = ["run_identity", "source_digest", "with_their_imports"]
+__all__ = ["run_identity", "setting_of", "source_digest", "with_their_imports"]
 
 # What cannot change a figure.
 _NO_FIGURES = ("logger", "outputs", "store", "debug", "plan", "budget", "prices")
@@ -24,6 +24,8 @@ _NO_FIGURES = ("logger", "outputs", "store", "debug", "plan", "budget", "prices"
 _ROLES = ("model", "generator", "rewriter", "judge", "summariser", "encoder")
 _NO_MODEL_FIGURES = ("base_url", "api_key_env", "concurrency", "timeout_s", "batch_size", "folder")
 _NO_TRAINER_FIGURES = ("progress_bar", "checkpoint_folder")
+# A method, what it is built from, and what is fitted or written beside it: who is asked, and what, is the same.
+_OF_THE_METHOD = ("method", "router", "encoder", "summariser", "trainer", "callbacks", "plugins")
 
 
 def run_identity(config: Mapping[str, Any], data_digest: str, baseline: Mapping[str, Any] | None = None) -> str:
@@ -48,6 +50,21 @@ def run_identity(config: Mapping[str, Any], data_digest: str, baseline: Mapping[
     kept = without_secrets(kept)
     text = json.dumps([kept, sources, baseline, weights], sort_keys=True, ensure_ascii=False, default=str)
     return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def setting_of(config: Mapping[str, Any], data_digest: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what two runs must share for their methods to be compared, and what belongs to the method.
+
+    Both without what cannot change a figure.
+    """
+    kept = {key: value for key, value in config.items() if key not in _NO_FIGURES}
+    kept |= {role: _without_reach(kept[role]) for role in _ROLES if role in kept}
+    kept = dict(without_secrets(kept))
+    own = {key: kept.pop(key) for key in _OF_THE_METHOD if key in kept}
+    # Which arms stand beside the method is no part of what it is asked.
+    kept["study"] = {key: value for key, value in kept["study"].items() if key == "_target_"}
+    kept["dataset"] = {key: value for key, value in kept["dataset"].items() if key != "path"} | {"digest": data_digest}
+    return kept, own
 
 
 def _without_reach(node: Any) -> Any:  # noqa: ANN401 (any value of a config)

@@ -21,7 +21,7 @@ from apm_lab.experiment.job import Job
 from apm_lab.experiment.progress import StageProgress
 from apm_lab.studies.personalization import Personalization, PersonalizationDraws
 
-__all__ = ["manifest", "peak_mb"]
+__all__ = ["manifest", "model_name", "peak_mb"]
 
 _PACKAGES = ("torch", "lightning", "transformers", "tokenizers", "scikit-learn", "numpy", "scipy", "hydra-core")
 
@@ -40,9 +40,8 @@ def manifest(
 ) -> dict[str, Any]:
     """Return the content of `manifest.json`; `report` prints a finished run from it and the run's parts."""
     label = f" label={config['method']['label']}" if "label" in config["method"] else ""
-    model = config["model"]
     return {
-        "title": f"{study.method_name}{label} on {model.get('name') or model.get('model') or model['_target_']}",
+        "title": f"{study.method_name}{label} on {model_name(config)}",
         "identity": identity,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "figures": dict(figures),
@@ -76,6 +75,12 @@ def manifest(
         "wall_s": round(seconds, 3),
         "peak_mb": round(peak_mb(), 1),
     }
+
+
+def model_name(config: Mapping[str, Any]) -> str:
+    """Return what tables call the model under evaluation."""
+    model = config["model"]
+    return str(model.get("name") or model.get("model") or model["_target_"])
 
 
 def peak_mb() -> float:

@@ -126,6 +126,19 @@ def conclude() -> None:
     csv.writer(text, lineterminator="\n").writerows([head, *map(_line, jobs)])
     RunFolder(folder).write_text("summary.csv", text.getvalue())
     console.print(f"summary: {folder / 'summary.csv'}", soft_wrap=True, markup=False)
+    _compare(console, folder, jobs)
+
+
+def _compare(console: Console, folder: Path, jobs: list[dict[str, Any]]) -> None:
+    """Print the methods side by side where jobs differ in the method only, and write them as `comparison.parquet`."""
+    from apm_lab.experiment.comparable import compare_jobs
+
+    finished = [job for job in jobs if job["state"] in ("done", "skipped")]
+    try:
+        if compare_jobs(console, finished, folder):
+            console.print(f"comparison: {folder / 'comparison.parquet'}", soft_wrap=True, markup=False)
+    except ApmLabError as fault:  # the file can't be written; the runs stand
+        console.print(str(fault), style="yellow", markup=False, soft_wrap=True)
 
 
 def _count(hydra: Any) -> int | None:  # noqa: ANN401

@@ -15,7 +15,16 @@ from apm_lab.maths.paired import Comparison, compare_methods
 from apm_lab.studies.evaluation import BAYES, CONTROLS, SHUFFLED
 from apm_lab.studies.personalization import PersonalizationDraws
 
-__all__ = ["ArmSummary", "Summary", "comparison_columns", "results_columns", "summarise", "users_columns"]
+__all__ = [
+    "ArmSummary",
+    "Summary",
+    "arm_summary",
+    "comparison_columns",
+    "paired",
+    "results_columns",
+    "summarise",
+    "users_columns",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +95,27 @@ class Summary:
 
 def summarise(draws: PersonalizationDraws, seed: int) -> Summary:
     """Return the figures of all arms, in the order of evaluation, from their differences (D, U)."""
-    arms = {name: _arm(draws, name, seed) for name in draws.arms[0]}
+    arms = {name: arm_summary(draws, name, seed) for name in draws.arms[0]}
     void = tuple(name for name in CONTROLS if name in arms and not _passed(arms[name]))
-    mine = _matrix(draws, draws.method, "difference"), _matrix(draws, draws.method, "known")
-    comparisons = {}
-    for name in arms:
-        # `shuffled` is scored with other users' preferences: a difference of the two would compare nothing.
-        if name not in (draws.method, SHUFFLED):
-            other, known = _matrix(draws, name, "difference"), _matrix(draws, name, "known") & mine[1]
-            comparisons[name] = compare_methods(np.where(known, mine[0] - other, np.nan), known, draws.blocks, seed)
+    # `shuffled` is scored with other users' preferences: a difference of the two would compare nothing.
+    others = [name for name in arms if name not in (draws.method, SHUFFLED)]
+    comparisons = {name: paired(draws, draws.method, name, seed) for name in others}
     return Summary(draws.method, arms, comparisons, void, tuple(draws.health.faults))
+
+
+def paired(draws: PersonalizationDraws, name: str, other: str, seed: int) -> Comparison:
+    """Return how arm `name` compares with arm `other`, over the users for whom both differences are known."""
+    known = _matrix(draws, name, "known") & _matrix(draws, other, "known")
+    apart = _matrix(draws, name, "difference") - _matrix(draws, other, "difference")
+    return compare_methods(np.where(known, apart, np.nan), known, draws.blocks, seed)
 
 
 def _passed(arm: ArmSummary) -> bool:
     return arm.control is None or arm.control.passed
 
 
-def _arm(draws: PersonalizationDraws, name: str, seed: int) -> ArmSummary:
+def arm_summary(draws: PersonalizationDraws, name: str, seed: int) -> ArmSummary:
+    """Return one arm's figures; the seed names the bootstrap's stream."""
     values, known = _matrix(draws, name, "difference"), _matrix(draws, name, "known")
     styled, hits = _matrix(draws, name, "styled"), _matrix(draws, name, "hit").astype(np.float64)
     routes = styled.any(axis=1).all()
@@ -197,7 +210,7 @@ def comparison_columns(summary: Summary) -> dict[str, list[Any]]:
 def users_columns(draws: PersonalizationDraws) -> dict[str, Sequence[Any]]:
     """Return the columns of `users.parquet`: a row per test user, draw and arm: response given and both rewards."""
     columns: dict[str, list[Any]] = {
-        name: [] for name in ("user", "draw", "method", "response", "reward", "neutral", "hit")
+        name: [] for name in ("user", "draw", "method", "response", "reward", "neutral", "styled", "hit")
     }
     names = (*draws.styles, "neutral", "twin", "own text")
     for draw, arms in enumerate(draws.arms):
@@ -210,5 +223,6 @@ def users_columns(draws: PersonalizationDraws) -> dict[str, Sequence[Any]]:
             for field in ("reward", "neutral"):
                 values = getattr(arm, field).tolist()
                 columns[field] += [value if k else None for value, k in zip(values, known, strict=True)]
+            columns["styled"] += arm.styled.tolist()
             columns["hit"] += arm.hit.tolist()
     return dict(columns)

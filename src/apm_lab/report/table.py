@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from rich.box import SIMPLE
 from rich.console import Console, Group
@@ -15,7 +16,7 @@ from apm_lab.maths.paired import Comparison
 from apm_lab.report.personalization import ArmSummary, Summary
 from apm_lab.studies.evaluation import BAYES, CONSTANT, CONTROLS, ORACLE
 
-__all__ = ["flags", "print_summary", "results_table", "terminal"]
+__all__ = ["compared", "flags", "left_out", "print_summary", "results_table", "terminal"]
 
 _COLUMNS = {  # name: how wide a terminal must be to have it
     "Delta (sd)": 0,
@@ -40,10 +41,13 @@ def terminal() -> Console:
 def print_summary(console: Console, title: str, summary: Summary, health: Health) -> None:
     """Print the results table and what must be read with it."""
     notes = _notes(summary, health)
-    spared = [name for name, least in _COLUMNS.items() if console.width < least]
-    if spared:
-        notes.insert(0, Text(f"left out for want of width: {', '.join(spared)}", style="dim"))
-    console.print(Group(results_table(title, summary, console.width), *notes))
+    console.print(Group(results_table(title, summary, console.width), *left_out(console.width), *notes))
+
+
+def left_out(width: int) -> list[Text]:
+    """Return the note on the columns that a terminal of this width has no room for, nothing where it has."""
+    spared = [name for name, least in _COLUMNS.items() if width < least]
+    return [Text(f"left out for want of width: {', '.join(spared)}", style="dim")] if spared else []
 
 
 def flags(void: bool, unhealthy: bool) -> list[str]:
@@ -55,8 +59,11 @@ def flags(void: bool, unhealthy: bool) -> list[str]:
     return [text for text, holds in said.items() if holds]
 
 
-def results_table(title: str, summary: Summary, width: int = 200) -> Table:
-    """Return a row per arm: mean and s.d. over draws, 95% intervals; a narrow one leaves out what can be spared."""
+def results_table(title: str, summary: Summary, width: int = 200, marks: Mapping[str, str] | None = None) -> Table:
+    """Return a row per arm: mean and s.d. over draws, 95% intervals; a narrow one leaves out what can be spared.
+
+    `marks` stand in an arm's last column in place of what is said there otherwise.
+    """
     table = Table(title=escape(title), title_justify="left", box=SIMPLE, pad_edge=False)
     table.add_column("method", overflow="fold")
     for name, least in _COLUMNS.items():
@@ -65,7 +72,7 @@ def results_table(title: str, summary: Summary, width: int = 200) -> Table:
     table.add_column("", overflow="fold")
     for arm in summary.arms.values():
         cells = [cell for cell, least in zip(_cells(arm), _COLUMNS.values(), strict=True) if width >= least]
-        table.add_row(escape(arm.name), *cells, _kind(arm), style="bold" if arm.name == summary.method else None)
+        table.add_row(escape(arm.name), *cells, _mark(arm, marks), style="bold" if arm.name == summary.method else None)
     return table
 
 
@@ -83,6 +90,10 @@ def _cells(arm: ArmSummary) -> list[str]:
     ]
 
 
+def _mark(arm: ArmSummary, marks: Mapping[str, str] | None) -> str:
+    return (marks or {}).get(arm.name) or _kind(arm)
+
+
 def _kind(arm: ArmSummary) -> str:
     if arm.control is not None and not math.isfinite(arm.control.high):
         return "control untested"
@@ -98,10 +109,10 @@ def _figure(mean: float, deviation: float, signed: bool = False) -> str:
 
 def _notes(summary: Summary, health: Health) -> list[Text]:
     method = summary.arms[summary.method]
-    compared = [name for name in summary.comparisons if name not in (*CONTROLS, BAYES, ORACLE)]
+    others = [name for name in summary.comparisons if name not in (*CONTROLS, BAYES, ORACLE)]
     notes = [
-        Text(f"{summary.method} - {name}: {_compared(summary.comparisons[name], summary.significant(name))}")
-        for name in compared
+        Text(f"{summary.method} - {name}: {compared(summary.comparisons[name], summary.significant(name))}")
+        for name in others
     ]
     if summary.bayes_accuracy is not None and method.accuracy is not None and summary.method != ORACLE:
         ceiling = f"the Bayes reader of these histories {summary.bayes_accuracy:.3f}"
@@ -124,8 +135,9 @@ def _notes(summary: Summary, health: Health) -> list[Text]:
     return notes
 
 
-def _compared(compared: Comparison, significant: bool) -> str:
-    interval, flips = compared.interval, compared.sign_flip
+def compared(comparison: Comparison, significant: bool) -> str:
+    """Return a comparison in words: the difference with its interval, the verdict, and the sign-flip test."""
+    interval, flips = comparison.interval, comparison.sign_flip
     verdict = "significant" if significant else "not significant"
     if interval.blocks < 2:
         verdict = "for this draw alone, which decides nothing"

@@ -6,7 +6,7 @@ method, and the arms it is held against.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -158,6 +158,19 @@ class Personalization:
             log=self.log,
             checkpoint=self.checkpoint,
         )
+
+    def training(self, draws: Sequence[int], progress: Progress) -> tuple[TrainSide, NDArray[np.float64]]:
+        """Return the training users, judged as these draws need it, and their preferences (D, U, M) in each.
+
+        The model under evaluation is asked nothing. ConfigError where there are no training users.
+        """
+        users = self._people("train", self.users.train)
+        if not len(users):
+            raise ConfigError(f"users.train={self.users.train}: there are no training users; expected at least 1")
+        weights = preferences(self.mappings.matrices[list(draws)], users.attributes, self.normalise)
+        needed = needed_entries(weights)
+        side = TrainSide.build(users, self.pool, self.rewriter, self.generator, self.judge, needed, progress)
+        return side, weights
 
     @property
     def _trains(self) -> bool:
