@@ -80,12 +80,13 @@ def build_personalization(
     judge: JudgeSettings = make(told_how_to_ask(config["judge"], pool, plugins), plugins)
     models, encoders = _models(config, judge, plugins)
     _require_usable([*models.values(), *encoders.values()], pool, planning)
+    answering = models["model"]
     models = guard(models)
     texts = {role: StoredTexts(model, store.texts, counts[role]) for role, model in models.items() if role != "judge"}
     vectors = {role: StoredVectors(encoder, store.vectors, counts[role]) for role, encoder in encoders.items()}
     asked = {role: texts[role] for role in texts if role not in ROLES} | vectors
     simulated = config["rewriter"]["_target_"].startswith("apm_lab.language.simulated.")
-    method = build_method(config, config["router"], plugins, asked)
+    method = build_method(config, config["router"], plugins, asked, answering)
     require_own_name(name, method)
     return Personalization(
         pool=pool,
@@ -101,7 +102,7 @@ def build_personalization(
         method_name=name,
         seed=seed,
         method_asks=asked,
-        references=build_references(config, baseline, name, plugins, asked),
+        references=build_references(config, baseline, name, plugins, asked, answering),
         # With several active attributes the reader's one-attribute posterior would be no ceiling.
         reader=_reader(pool, prompts.train) if simulated and settings.bayes and users.active == 1 else None,
         allow_unhealthy=judge.allow_unhealthy,

@@ -14,6 +14,7 @@ from apm_lab.experiment.option_files import file_fault
 from apm_lab.experiment.plugin import of_kind
 from apm_lab.experiment.schema import node_faults
 from apm_lab.experiment.signature import read_signature
+from apm_lab.language.protocols import Trainable
 from apm_lab.language.recall import StoredTexts
 from apm_lab.language.stored_vectors import StoredVectors
 from apm_lab.methods.protocols import Method
@@ -39,13 +40,19 @@ def build_method(
     router_node: Mapping[str, Any],
     plugins: tuple[str, ...],
     asked: Mapping[str, StoredTexts | StoredVectors],
+    model: object,
 ) -> Any:  # noqa: ANN401 (a `Method`, or the oracle)
-    """Return the method of a config with what it takes: a trainer, a router, the roles of its own (`asked`)."""
+    """Return the method of a config with what it takes: a trainer, a router, the roles of its own (`asked`), `model`.
+
+    ConfigError where it trains the model itself, and that is none that can be trained in this process.
+    """
     trainer = make(config["trainer"], plugins)
     parameters = read_signature(config["method"]["_target_"], plugins) or {}
     given: dict[str, object] = {"trainer": trainer, **asked}
     if "router" in parameters:
         given["router"] = of_kind(make(router_node, plugins, trainer=trainer), StyleRouter, "router")
+    if "base" in parameters:
+        given["base"] = _trainable(model, config["method"]["_target_"], config["model"]["_target_"])
     method = make(config["method"], plugins, **given)
     if not isinstance(method, Method) and type(method) is not RoutingOracle:
         raise ConfigError(f"method._target_={config['method']['_target_']} is no method: it has no fit and respond")
@@ -58,12 +65,24 @@ def build_references(
     name: str,
     plugins: tuple[str, ...],
     asked: Mapping[str, StoredTexts | StoredVectors],
+    model: object,
 ) -> dict[str, Method]:
     """Return the same method with the simple baseline router, where there is one and the method takes a router."""
     takes_router = "router" in (read_signature(config["method"]["_target_"], plugins) or {})
     if baseline is None or not takes_router:
         return {}
-    return {f"{name}[{config['study']['baseline_router']}]": build_method(config, baseline, plugins, asked)}
+    return {f"{name}[{config['study']['baseline_router']}]": build_method(config, baseline, plugins, asked, model)}
+
+
+def _trainable(model: object, method: str, target: str) -> Trainable:
+    if isinstance(model, Trainable):
+        return model
+    simulated = target.startswith("apm_lab.language.simulated.")
+    why = "writes by rules and has nothing to train" if simulated else "runs outside of this process"
+    raise ConfigError(
+        f"method {method.rpartition('.')[2]} trains the model itself, and {target.rpartition('.')[2]} {why}; "
+        "take model=simulated_lm, model=smollm2_135m, or a folder of your own (model.path_or_id=FOLDER)"
+    )
 
 
 def baseline_node(

@@ -97,7 +97,8 @@ def export_pairs(job: Job, request: PairExport, console: Console) -> None:
     where the file can't be written.
     """
     from apm_lab.data.store import Store
-    from apm_lab.experiment.build import ROLES, baseline_node, build_personalization, read_data
+    from apm_lab.experiment.build import build_personalization, read_data
+    from apm_lab.experiment.build_method import baseline_node, roles_of
     from apm_lab.experiment.preflight import require_sound
     from apm_lab.experiment.progress import StageProgress
     from apm_lab.experiment.run_folder import RunFolder
@@ -113,7 +114,7 @@ def export_pairs(job: Job, request: PairExport, console: Console) -> None:
         raise ConfigError("pairs export has no plan; plan=true without the verb counts the same training candidates")
     draws = _draws(request, config["mapping"]["draws"])
     _require_writable(request.file)
-    counts, store = {role: CallCounts() for role in ROLES}, Store(**config["store"])
+    counts, store = {role: CallCounts() for role in roles_of(config)}, Store(**config["store"])
     try:
         with (
             tempfile.TemporaryDirectory() as spent,  # a budget holds for this one command

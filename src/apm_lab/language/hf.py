@@ -138,6 +138,25 @@ class HfModel:
                     for place, values in group
                 ]
 
+    @property
+    def most_tokens(self) -> int:
+        """The longest answer."""
+        return self._max_tokens
+
+    def opened(self) -> Engine:
+        """Return the network with its tokenizer, loaded at the first call."""
+        return self._engine
+
+    def answers_to(self, prompts: Sequence[Sequence[int]], seeds: Sequence[bytes]) -> list[str]:
+        """Return one answer per prompt of tokens, drawn with this model's sampling values by a stream from its seed."""
+        from apm_lab.language.hf_generation import written_answers
+
+        engine, texts = self._engine, [""] * len(prompts)
+        for group in written_answers(engine.network, prompts, seeds, self._values, engine.ends, self._batch_size):
+            for place, tokens in group:
+                texts[place] = engine.text(tokens)
+        return texts
+
     def begins(self, answer: str, longer: str) -> bool:
         """Whether the tokens of `answer` begin those of `longer`: then P(answer) holds P(longer)."""
         tokens = self._answer_tokens([answer, longer])

@@ -1,0 +1,115 @@
+"""A trained soft prompt and adapter on disk: safetensors and a description, verified on reading."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from apm_lab.errors import ConfigError, DataError
+
+__all__ = ["PolicyDescription", "fitting", "read_policy", "write_policy"]
+
+_WEIGHTS, _DESCRIPTION = "soft_prompt.safetensors", "soft_prompt.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyDescription:
+    """What stands in `soft_prompt.json`.
+
+    `base` is the base model's identity (name and digest, or hub id and revision), `encoder` and `pooling` what makes
+    the embeddings, `settings` the shape of what was trained, `beta` the scale of its implicit reward, `digest` that of
+    the weights beside it.
+    """
+
+    base: str
+    encoder: str
+    pooling: str
+    settings: dict[str, Any]
+    beta: float
+    digest: str = ""
+
+
+def write_policy(folder: Path, tensors: Mapping[str, Tensor], description: PolicyDescription) -> None:
+    """Write both files into `folder`, the description last; each appears whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    # A description left from before must not vouch for new weights while they are being written.
+    (folder / _DESCRIPTION).unlink(missing_ok=True)
+    content = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    _write(folder / _WEIGHTS, content)
+    told = {**asdict(description), "digest": _digest(content)}
+    _write(folder / _DESCRIPTION, json.dumps(told, indent=1, sort_keys=True).encode())
+
+
+def read_policy(folder: Path) -> tuple[dict[str, Tensor], PolicyDescription]:
+    """Return the tensors by name and the description; DataError names a file that is missing, damaged or replaced."""
+    path = folder / _DESCRIPTION
+    try:
+        found = json.loads(path.read_bytes())
+        content = (folder / _WEIGHTS).read_bytes()
+    except OSError as fault:
+        raise DataError(
+            f"{fault.filename} can't be read: {fault.strerror}; expected a folder with {_WEIGHTS}"
+        ) from fault
+    except ValueError as fault:
+        raise DataError(f"{path} is not json: {fault}") from fault
+    expected = {field.name for field in fields(PolicyDescription)}
+    if not isinstance(found, dict) or set(found) != expected:
+        names = set(found) if isinstance(found, dict) else set()
+        raise DataError(f"{path}: missing {sorted(expected - names)}, extra {sorted(names - expected)}")
+    if _digest(content) != found["digest"]:
+        raise DataError(f"{folder / _WEIGHTS} is not the file that {_DESCRIPTION} describes: damaged or replaced")
+    try:
+        return load_tensors(content), PolicyDescription(**found)
+    except SafetensorError as fault:
+        raise DataError(f"{folder / _WEIGHTS} is not a safetensors file: {fault}") from fault
+
+
+def fitting(folder: Path, own: Mapping[str, Tensor], base: str, encoder: str) -> dict[str, Tensor]:
+    """Return the tensors of the checkpoint in `folder` where they fit a policy whose trained ones are `own`.
+
+    Raises ConfigError for one of another base model, another encoder or other shapes, DataError naming keys that are
+    missing or too many.
+    """
+    tensors, told = read_policy(folder)
+    for what, key, theirs, mine in (
+        ("base model", "model", told.base, base),
+        ("encoder", "encoder", told.encoder, encoder),
+    ):
+        if theirs != mine:
+            raise ConfigError(
+                f"{folder} was trained with the {what} {theirs}, and {key} is {mine}; set {key} to that one"
+            )
+    missing, extra = sorted(set(own) - set(tensors)), sorted(set(tensors) - set(own))
+    if missing or extra:
+        raise DataError(f"{folder / _WEIGHTS}: missing weights {missing}, extra weights {extra}")
+    for name, tensor in own.items():
+        if tensor.shape != tensors[name].shape:
+            raise ConfigError(
+                f"{folder / _WEIGHTS}: {name} has shape {tuple(tensors[name].shape)}, expected {tuple(tensor.shape)}"
+            )
+    return tensors
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def _write(path: Path, content: bytes) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
+    try:
+        draft.write_bytes(content)
+        draft.replace(path)
+    except OSError as fault:
+        draft.unlink(missing_ok=True)
+        reason = fault.strerror or fault
+        raise DataError(f"{path} can't be written: {reason}; free space and give the same command again") from fault

@@ -1,0 +1,233 @@
+"""Prompt optimisation: the history becomes a soft prompt, trained with an adapter by DPO (APM Sec. 4, Eq. 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from apm_lab.errors import ConfigError, DataError
+from apm_lab.language.protocols import Embedder, Trainable
+from apm_lab.maths.seeding import derived_seed
+from apm_lab.methods.history_embedding import history_embeddings
+from apm_lab.methods.preference_pairs import preference_pairs
+from apm_lab.methods.views import TestView, TrainView
+from apm_lab.records import Message, Response
+
+if TYPE_CHECKING:  # with torch and Lightning behind them
+    from apm_lab.language.encoded_pairs import EncodedPairs
+    from apm_lab.language.pair_batch import EncodedPair
+    from apm_lab.language.soft_prompt import PolicySettings, SoftPromptPolicy
+    from apm_lab.training.trainer_settings import TrainerSettings
+
+__all__ = ["SoftPrompt"]
+
+
+class SoftPrompt:
+    """Answers with the model itself, led by `soft_tokens` vectors that a projector makes of the history's embedding.
+
+    Projector and LoRA adapter are trained together, anew for each draw, on each training prompt's best and worst
+    candidate; the reference is the model without either. Defaults are those of APM Table 5.
+
+    Args:
+        base: the model under evaluation, in which the parts are trained and which answers.
+        encoder: phi, frozen.
+        trainer: device, threads, precision and strategy.
+        soft_tokens: 0 trains the adapter alone.
+        projector: `mlp` (Table 5) or `linear` (Eq. 5).
+        pooling: how prompt embeddings become a history's: `mean` or `concat`.
+        lora_rank, lora_alpha, lora_dropout, lora_targets: the adapter; rank 0 leaves it out.
+        beta: scale of the implicit reward.
+        learning_rate, weight_decay, warmup_fraction: of AdamW; the rate falls in a line to 0.
+        batch_size, accumulate, epochs: pairs at once, batches an optimiser step, and passes over all pairs.
+        max_tokens: longest conversation that is learnt from; null is the model's context.
+        gradient_checkpointing: compute activations twice instead of keeping them.
+        engine: `lightning`, or `trl` for TRL's DPOTrainer (with `soft_tokens=0`).
+        start: a folder with a checkpoint to train on from; it is then part of the reference.
+
+    """
+
+    def __init__(
+        self,
+        base: Trainable,
+        encoder: Embedder,
+        trainer: TrainerSettings,
+        *,
+        soft_tokens: int = 1,
+        projector: Literal["linear", "mlp"] = "mlp",
+        pooling: Literal["mean", "concat"] = "mean",
+        lora_rank: int = 16,
+        lora_alpha: int = 32,
+        lora_dropout: float = 0.05,
+        lora_targets: Sequence[str] = ("q_proj", "k_proj", "v_proj", "o_proj"),
+        beta: float = 0.1,
+        learning_rate: float = 5e-5,
+        weight_decay: float = 0.0,
+        warmup_fraction: float = 0.0,
+        batch_size: int = 1,
+        accumulate: int = 8,
+        epochs: int = 1,
+        max_tokens: int | None = None,
+        gradient_checkpointing: bool = False,
+        engine: Literal["lightning", "trl"] = "lightning",
+        start: str | None = None,
+    ) -> None:
+        self._base, self._encoder, self._trainer, self._pooling = base, encoder, trainer, pooling
+        self._max_tokens, self._start, self._engine = max_tokens, start, engine
+        self._parts: dict[str, Any] = {
+            "soft_tokens": soft_tokens,
+            "projector": projector,
+            "lora_rank": lora_rank,
+            "lora_alpha": lora_alpha,
+            "lora_dropout": lora_dropout,
+            "targets": tuple(lora_targets),
+        }
+        self._training: dict[str, Any] = {
+            "beta": beta,
+            "learning_rate": learning_rate,
+            "weight_decay": weight_decay,
+            "warmup_fraction": warmup_fraction,
+            "batch_size": batch_size,
+            "accumulate": accumulate,
+            "epochs": epochs,
+            "gradient_checkpointing": gradient_checkpointing,
+            "engine": engine,
+        }
+        self._require_sound()
+        self._policy: SoftPromptPolicy | None = None
+        self._counts = {"dropped": 0, "truncated": 0}
+
+    def fit(self, view: TrainView) -> None:
+        """Train projector and adapter on the pairs of all training users; unusable pairs are dropped and counted."""
+        from apm_lab.language.soft_prompt import SoftPromptPolicy
+        from apm_lab.training.soft_prompt_trainer import DpoSettings, train_policy
+
+        self._detach()
+        encoded = self._encoded(view)
+        if not encoded.pairs:
+            raise DataError(
+                "no training user has a pair to learn from: all best and worst ratings or answers are equal, or no "
+                "prompt leaves room for an answer"
+            )
+        embeddings = history_embeddings(self._encoder, view.histories, self._pooling)
+        settings = self._policy_settings(embeddings.shape[1])
+        self._policy = SoftPromptPolicy(self._base.opened(), settings, derived_seed(view.seed, "policy") % 2**32)
+        self._begin(self._policy)
+        train_policy(
+            self._policy,
+            encoded.pairs,
+            embeddings,
+            DpoSettings(**self._training),
+            self._trainer,
+            seed=derived_seed(view.seed, "training") % 2**32,
+            folder=self._unfinished(encoded.pairs, embeddings, view.seed),
+            log=view.log,
+        )
+
+    def respond(self, view: TestView) -> Sequence[Response]:
+        """Return the trained model's own answer to every test user's query."""
+        import torch
+
+        policy = self._policy
+        if policy is None:
+            raise RuntimeError("this soft prompt has not been fitted")
+        embeddings = history_embeddings(self._encoder, view.histories, self._pooling)
+        if embeddings.shape[1] != policy.settings.width:
+            raise ConfigError(
+                f"encoder gave vectors of {embeddings.shape[1]}, and the soft prompt was trained on "
+                f"{policy.settings.width}"
+            )
+        engine = self._base.opened()
+        chats = [(Message("user", query),) for query in view.queries]
+        prompts = engine.encoder.prompts(chats, self._base.most_tokens + policy.settings.soft_tokens)
+        placed = [policy.with_soft(prompt, user) for user, prompt in enumerate(prompts)]
+        seeds = [derived_seed(view.seed, "answer", user).to_bytes(16, "little") for user in range(len(chats))]
+        with torch.inference_mode(), policy.active():
+            table = policy.soft_table(torch.from_numpy(embeddings).to(engine.network.device))
+            with engine.network.prefixed(table):
+                texts = self._base.answers_to(placed, seeds)
+        return [Response(text=text) for text in texts]
+
+    def save(self, folder: Path) -> None:
+        """Write what the last fit trained, with the base model's digest, into `folder`."""
+        from apm_lab.language.soft_prompt_checkpoint import PolicyDescription, write_policy
+
+        if self._policy is not None:
+            described = PolicyDescription(
+                base=self._base.identity,
+                encoder=self._encoder.identity,
+                pooling=self._pooling,
+                settings=asdict(self._policy.settings),
+                beta=float(self._training["beta"]),
+            )
+            write_policy(folder, self._policy.trained(), described)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """`dropped` pairs, and pairs with an answer that was `truncated`."""
+        return self._counts
+
+    def _encoded(self, view: TrainView) -> EncodedPairs:
+        from apm_lab.language.encoded_pairs import PairTexts, encoded_pairs
+
+        pairs, unusable = preference_pairs(view.ratings, view.known)
+        wanted = [(pair.user, pair.turn, style, 0) for pair in pairs for style in (pair.chosen, pair.rejected)]
+        texts = view.candidates.generate(wanted)
+        read = [
+            PairTexts(view.histories[pair.user][pair.turn], texts[2 * place], texts[2 * place + 1], pair.user)
+            for place, pair in enumerate(pairs)
+        ]
+        found = encoded_pairs(self._base.opened(), read, self._max_tokens, int(self._parts["soft_tokens"]))
+        self._counts = {"dropped": unusable + found.dropped, "truncated": found.truncated}
+        return found
+
+    def _policy_settings(self, width: int) -> PolicySettings:
+        from apm_lab.language.soft_prompt import PolicySettings
+
+        return PolicySettings(width=width, **self._parts)
+
+    def _begin(self, policy: SoftPromptPolicy) -> None:
+        if self._start is not None:
+            from apm_lab.language.soft_prompt_checkpoint import fitting
+
+            folder = Path(self._start).expanduser()
+            policy.fill(fitting(folder, policy.trained(), self._base.identity, self._encoder.identity))
+
+    def _unfinished(self, pairs: Sequence[EncodedPair], embeddings: NDArray[np.float32], seed: int) -> Path | None:
+        """Return where the state of an interrupted training lies: a folder of what it is trained on and how."""
+        if self._trainer.checkpoint_folder is None:
+            return None
+        told = (self._base.identity, self._encoder.identity, self._parts, self._training, self._start, seed, pairs)
+        digest = blake2b(repr(told).encode() + embeddings.tobytes(), digest_size=16).hexdigest()
+        return Path(self._trainer.checkpoint_folder) / digest
+
+    def _detach(self) -> None:
+        if self._policy is not None:
+            self._policy.detach()
+            self._policy = None
+
+    def _require_sound(self) -> None:
+        values = {**self._parts, **self._training}
+        least = {"soft_tokens": 0, "lora_rank": 0, "batch_size": 1, "accumulate": 1, "epochs": 1}
+        for name, smallest in least.items():
+            if values[name] < smallest:
+                raise ConfigError(f"method.{name} is {values[name]}, expected at least {smallest}")
+        for name, sound in (
+            ("lora_dropout", 0 <= values["lora_dropout"] < 1),
+            ("warmup_fraction", 0 <= values["warmup_fraction"] < 1),
+            ("beta", values["beta"] > 0),
+            ("learning_rate", values["learning_rate"] > 0),
+            ("weight_decay", values["weight_decay"] >= 0),
+            ("lora_alpha", values["lora_alpha"] > 0),
+        ):
+            if not sound:
+                raise ConfigError(f"method.{name} is {values[name]}, which is out of range")
+        if not (values["soft_tokens"] or values["lora_rank"]):
+            raise ConfigError("method.soft_tokens and method.lora_rank are both 0: there is nothing to train")
+        if self._engine == "trl" and values["soft_tokens"]:
+            raise ConfigError("method.engine=trl trains an adapter alone: set method.soft_tokens=0")
