@@ -12,6 +12,7 @@ from apm_lab.errors import ConfigError
 from apm_lab.language.hf_weights import auto_device, auto_dtype, identity_of, locate, require_model
 from apm_lab.language.in_order import in_order
 from apm_lab.language.protocols import Answer, ChoiceCall, GenerationCall, Usage
+from apm_lab.language.simulated.lm import SIMULATED_LM, make_once
 from apm_lab.language.token_count import count_tokens
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ class HfModel:
     """A language model of transformers; its weights are loaded at the first call, once for all roles that name them.
 
     Args:
-        path_or_id: a folder with safetensors and a tokenizer, an offline model (`smollm2_135m`, `gemma3_270m`), or a
-            hub id.
+        path_or_id: a folder with safetensors and a tokenizer, an offline model (`smollm2_135m`, `gemma3_270m`), a hub
+            id, or `simulated_lm`.
         revision: of a hub id.
         dtype: `auto` computes in bfloat16 where the processor or GPU is made for it, else in float32.
         device: as torch names it; `auto` takes a GPU where there is one.
@@ -75,7 +76,12 @@ class HfModel:
         self._repetition_penalty, self._batch_size = float(repetition_penalty), batch_size
 
     def ready(self) -> None:
-        """Return nothing where all files are there; ConfigError names what is missing and the command that gets it."""
+        """Return nothing where all files are there; ConfigError names what is missing and the command that gets it.
+
+        The simulated language model is no download: it is trained where it is missing.
+        """
+        if self._place == SIMULATED_LM:
+            make_once()
         require_model(self._place, self._revision)
 
     def count_tokens(self, texts: Sequence[str]) -> int | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from apm_lab.errors import ConfigError, UnfetchedError, did_you_mean
 from apm_lab.language.offline_models import COMMAND, OFFLINE_MODELS, models_folder
+from apm_lab.language.simulated.lm import SIMULATED_LM, simulated_lm_folder
 
 __all__ = [
     "Loaded",
@@ -46,6 +47,11 @@ def locate(path_or_id: str) -> str:
 
     Raises ConfigError where it is neither, UnfetchedError where it is an offline model that is not fetched.
     """
+    if path_or_id == SIMULATED_LM:
+        made = simulated_lm_folder()
+        if not made.is_dir():
+            raise UnfetchedError(path_or_id, f"{path_or_id} is not on this machine yet; its first run trains it")
+        return str(made)
     if path_or_id in OFFLINE_MODELS:
         folder = models_folder() / path_or_id
         if not folder.is_dir():

@@ -13,13 +13,13 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from apm_lab.errors import ApmLabError, ConfigError, DataError, MissingPackageError, did_you_mean
+from apm_lab.language.alone import alone
 
 __all__ = ["COMMAND", "OFFLINE_MODELS", "OfflineModel", "fetch", "models_folder"]
 
@@ -113,7 +113,7 @@ def fetch(name: str, folder: Path | None = None) -> Path:
             f"{name} comes as a GGUF, which package 'gguf' reads; install it: pip install 'apm-lab[offline-models]'"
         )
     root.mkdir(parents=True, exist_ok=True)
-    with _alone(root / f".{name}.lock"):
+    with alone(root / f".{name}.lock"):
         if target.is_dir():
             return target
         for left in root.glob(f".{name}-*.part"):  # of a killed process: only the lock's owner makes them
@@ -125,19 +125,6 @@ def fetch(name: str, folder: Path | None = None) -> Path:
             (Path(made) / "model").rename(target)
         shutil.rmtree(downloads, ignore_errors=True)
     return target
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Hold the lock file for the block: one process at a time fetches a model."""
-    with lock.open("a") as handle:
-        try:
-            import fcntl
-        except ImportError:  # no such locks here: the rename still lets one of two win
-            yield
-            return
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def _download(model: OfflineModel, folder: Path) -> list[Path]:

@@ -77,6 +77,7 @@ class SoftPromptPolicy(nn.Module):
             self.adapted = _adapted(model, settings) if settings.lora_rank else None
         self.to(engine.network.device)
         self.switch(on=False)
+        self.eval()  # peft's layers come in training mode, with dropout
 
     def trained(self) -> dict[str, Tensor]:
         """Return the trained tensors by name: `projector.*` and the adapter's."""
@@ -169,6 +170,7 @@ class SoftPromptPolicy(nn.Module):
         """Take the adapter's layers out of the network, which is then the base model's own again."""
         if self.adapted is not None:
             self.adapted.unload()
+            vars(self.network.model).pop("peft_config", None)  # peft takes a model that has one for adapted already
             self.adapted = None
 
 

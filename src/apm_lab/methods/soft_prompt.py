@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -20,6 +21,8 @@ from apm_lab.methods.views import TestView, TrainView
 from apm_lab.records import Message, Response
 
 if TYPE_CHECKING:  # with torch and Lightning behind them
+    from torch import Tensor
+
     from apm_lab.language.encoded_pairs import EncodedPairs
     from apm_lab.language.pair_batch import EncodedPair
     from apm_lab.language.soft_prompt import PolicySettings, SoftPromptPolicy
@@ -99,15 +102,14 @@ class SoftPrompt:
             "engine": engine,
         }
         self._require_sound()
-        self._policy: SoftPromptPolicy | None = None
+        self._settings: PolicySettings | None = None
+        self._trained: dict[str, Tensor] | None = None
         self._counts = {"dropped": 0, "truncated": 0}
 
     def fit(self, view: TrainView) -> None:
         """Train projector and adapter on the pairs of all training users; unusable pairs are dropped and counted."""
-        from apm_lab.language.soft_prompt import SoftPromptPolicy
         from apm_lab.training.soft_prompt_trainer import DpoSettings, train_policy
 
-        self._detach()
         encoded = self._encoded(view)
         if not encoded.pairs:
             raise DataError(
@@ -115,39 +117,35 @@ class SoftPrompt:
                 "prompt leaves room for an answer"
             )
         embeddings = history_embeddings(self._encoder, view.histories, self._pooling)
-        settings = self._policy_settings(embeddings.shape[1])
-        self._policy = SoftPromptPolicy(self._base.opened(), settings, derived_seed(view.seed, "policy") % 2**32)
-        self._begin(self._policy)
-        train_policy(
-            self._policy,
-            encoded.pairs,
-            embeddings,
-            DpoSettings(**self._training),
-            self._trainer,
-            seed=derived_seed(view.seed, "training") % 2**32,
-            folder=self._unfinished(encoded.pairs, embeddings, view.seed),
-            log=view.log,
-        )
+        self._settings = self._policy_settings(embeddings.shape[1])
+        with self._attached(derived_seed(view.seed, "policy") % 2**32) as policy:
+            self._begin(policy)
+            train_policy(
+                policy,
+                encoded.pairs,
+                embeddings,
+                DpoSettings(**self._training),
+                self._trainer,
+                seed=derived_seed(view.seed, "training") % 2**32,
+                folder=self._unfinished(encoded.pairs, embeddings, view.seed),
+                log=view.log,
+            )
+            self._trained = {name: value.detach().cpu().clone() for name, value in policy.trained().items()}
 
     def respond(self, view: TestView) -> Sequence[Response]:
         """Return the trained model's own answer to every test user's query."""
         import torch
 
-        policy = self._policy
-        if policy is None:
+        if self._settings is None or self._trained is None:
             raise RuntimeError("this soft prompt has not been fitted")
         embeddings = history_embeddings(self._encoder, view.histories, self._pooling)
-        if embeddings.shape[1] != policy.settings.width:
-            raise ConfigError(
-                f"encoder gave vectors of {embeddings.shape[1]}, and the soft prompt was trained on "
-                f"{policy.settings.width}"
-            )
-        engine = self._base.opened()
+        engine, soft_tokens = self._base.opened(), self._settings.soft_tokens
         chats = [(Message("user", query),) for query in view.queries]
-        prompts = engine.encoder.prompts(chats, self._base.most_tokens + policy.settings.soft_tokens)
-        placed = [policy.with_soft(prompt, user) for user, prompt in enumerate(prompts)]
+        prompts = engine.encoder.prompts(chats, self._base.most_tokens + soft_tokens)
         seeds = [derived_seed(view.seed, "answer", user).to_bytes(16, "little") for user in range(len(chats))]
-        with torch.inference_mode(), policy.active():
+        with torch.inference_mode(), self._attached(0) as policy, policy.active():
+            policy.fill(self._trained)
+            placed = [policy.with_soft(prompt, user) for user, prompt in enumerate(prompts)]
             table = policy.soft_table(torch.from_numpy(embeddings).to(engine.network.device))
             with engine.network.prefixed(table):
                 texts = self._base.answers_to(placed, seeds)
@@ -157,15 +155,15 @@ class SoftPrompt:
         """Write what the last fit trained, with the base model's digest, into `folder`."""
         from apm_lab.language.soft_prompt_checkpoint import PolicyDescription, write_policy
 
-        if self._policy is not None:
+        if self._settings is not None and self._trained is not None:
             described = PolicyDescription(
                 base=self._base.identity,
                 encoder=self._encoder.identity,
                 pooling=self._pooling,
-                settings=asdict(self._policy.settings),
+                settings=asdict(self._settings),
                 beta=float(self._training["beta"]),
             )
-            write_policy(folder, self._policy.trained(), described)
+            write_policy(folder, self._trained, described)
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -206,10 +204,17 @@ class SoftPrompt:
         digest = blake2b(repr(told).encode() + embeddings.tobytes(), digest_size=16).hexdigest()
         return Path(self._trainer.checkpoint_folder) / digest
 
-    def _detach(self) -> None:
-        if self._policy is not None:
-            self._policy.detach()
-            self._policy = None
+    @contextmanager
+    def _attached(self, seed: int) -> Iterator[SoftPromptPolicy]:
+        """Put fresh parts into the base model for the block; it is itself again behind it, whoever uses it next."""
+        from apm_lab.language.soft_prompt import SoftPromptPolicy
+
+        assert self._settings is not None
+        policy = SoftPromptPolicy(self._base.opened(), self._settings, seed)
+        try:
+            yield policy
+        finally:
+            policy.detach()
 
     def _require_sound(self) -> None:
         values = {**self._parts, **self._training}
