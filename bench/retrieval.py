@@ -3,8 +3,8 @@
     python bench/retrieval.py [--quick]    # needs faiss-cpu: pip install --target FOLDER faiss-cpu --no-deps, then
                                            # PYTHONPATH=FOLDER:src python bench/retrieval.py
 
-1000 queries among 100,000 users (--quick: 20,000), random rows of length 1; both are given the rows as they are, and take
-turns. A row's seconds are medians; building the index is given apart, since a fit may do it once. `ratio`: faiss's
+1000 queries among 100,000 users (--quick: 20,000), random rows of length 1; both are given the rows as they are, and
+take turns. A row's seconds are medians; building the index is given apart, since a fit may do it once. `ratio`: faiss's
 search over ours, the worst row (wanted: at least 1); `built`: the same with its index built; `same`: the share of
 queries with the same neighbours in the same order.
 """

@@ -13,7 +13,7 @@ PACKAGE = files("apm_lab")
 WORLD = "apm_lab.language.simulated"
 PARTS = {
     "judge": {"judge"},
-    "responder": {"responder"},
+    "responder": {"responder", "style_reading"},
     "rewriter": {"rewriter", "wordings"},
 }
 
@@ -72,12 +72,13 @@ def test_a_planted_import_is_seen(line):
 
 
 def test_each_reads_its_own_words_only():
-    modules = ("judge", "responder", "rewriter", "wordings", "reader")
+    modules = ("judge", "responder", "style_reading", "rewriter", "wordings", "reader")
     texts = {name: source(f"{WORLD}.{name}") for name in modules}
     read = {name: set(re.findall(r'load_yaml\("(\w+\.yaml)"\)', text)) for name, text in texts.items()}
     assert read == {
         "judge": {"lexicon.yaml"},
         "responder": {"phrases.yaml"},
+        "style_reading": {"phrases.yaml"},
         "rewriter": set(),
         "wordings": {"wordings.yaml"},
         "reader": set(),
