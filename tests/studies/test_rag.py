@@ -13,10 +13,13 @@ from small_world import build_evaluation, small_study
 from apm_lab.data.store import Store
 from apm_lab.errors import DataError
 from apm_lab.language.hashed_encoder import HashedEncoder
-from apm_lab.language.recall import CallCounts
+from apm_lab.language.recall import CallCounts, StoredTexts
+from apm_lab.language.simulated.style_reading import example_pairs
+from apm_lab.language.simulated.summariser import SimulatedSummariser, _wording
 from apm_lab.language.stored_vectors import StoredVectors
 from apm_lab.maths.inference import control_check
 from apm_lab.methods.rag_exemplar import RagExemplar
+from apm_lab.methods.rag_summary import RagSummary
 from apm_lab.studies.leakage import leaks
 
 DRAWS = 4
@@ -47,7 +50,8 @@ class Told:
         self.vectors = {}
         for side in (evaluation.train, evaluation.test):
             for history, attributes in zip(side.histories, side.users.attributes, strict=True):
-                self.vectors |= dict.fromkeys(history, vector(attributes))
+                # all its prompts, and the summary of how they are written
+                self.vectors |= dict.fromkeys((*history, _wording(history)), vector(attributes))
 
     def embed(self, texts):
         return np.array([self.vectors[text] for text in texts], dtype=np.float32)
@@ -59,14 +63,38 @@ def differences(evaluation, method):
     return np.stack([answered.evaluate(draw)["rag_exemplar"].difference for draw in range(DRAWS)])
 
 
-def test_examples_of_random_users_give_zero_and_examples_of_equal_users_do_not(evaluation):
+class Noted(SimulatedSummariser):
+    """Notes what it is asked."""
+
+    def __init__(self):
+        self.calls = []
+
+    def generate(self, calls):
+        self.calls += calls
+        return super().generate(calls)
+
+
+@pytest.fixture
+def summarised(tmp_path):
+    """Makes the method with summaries, on a store of its own."""
+
+    def make(encoder, model=None, counts=None, **values):
+        texts = StoredTexts(model or SimulatedSummariser(), Store(tmp_path / "own").texts, counts or CallCounts())
+        return RagSummary(encoder, texts, **values)
+
+    return make
+
+
+@pytest.mark.parametrize("name", ["rag_exemplar", "rag_summary"])
+def test_random_users_give_zero_and_users_with_the_same_attribute_do_not(evaluation, summarised, name):
+    make = RagExemplar if name == "rag_exemplar" else summarised
     rng = np.random.default_rng(0)
     at_random = Told(evaluation, lambda attributes: rng.standard_normal(16))
-    found = differences(evaluation, RagExemplar(at_random))
+    found = differences(evaluation, make(at_random))
     known = np.ones(found.shape, dtype=bool)
     assert control_check(found, known, np.arange(DRAWS)).passed
     equal = Told(evaluation, lambda attributes: attributes)
-    gained = differences(evaluation, RagExemplar(equal))
+    gained = differences(evaluation, make(equal))
     assert not control_check(gained, known, np.arange(DRAWS)).passed
     assert gained.mean() > 1.0
     assert gained.mean(axis=1).min() > 0.5
@@ -149,5 +177,32 @@ def _contexts(evaluation):
     return [[pair for user in users for pair in pairs[user]] for users in near]
 
 
-def test_no_leak(evaluation):
+def test_only_retrieved_users_preferences_are_asked_for_and_each_once(evaluation, summarised):
+    model, counts = Noted(), CallCounts()
+    method = summarised(HashedEncoder(), model, counts, neighbours=1)
+    texts = responses(evaluation, method, 0)
+    styles = [call for call in model.calls if not example_pairs(call.messages[-1].content)]
+    preferences = [call for call in model.calls if example_pairs(call.messages[-1].content)]
+    assert len(styles) == 160 + 120
+    assert {call.sample for call in styles} == {*evaluation.train.users.numbers, *evaluation.test.users.numbers}
+    assert 20 < len(preferences) < 120
+    asked = [call.sample for call in preferences]
+    assert len(set(asked)) == len(asked)
+    assert set(asked) <= set(evaluation.train.users.numbers)
+    made = counts.made
+    assert responses(evaluation, method, 0) == texts
+    assert counts.made == made == len(model.calls)
+
+
+def test_summaries_have_a_budget_too(evaluation, summarised):
+    # a summary is about 20 tokens at four characters each, the introduction about 60
+    tight, nothing = (summarised(HashedEncoder(), context_tokens=most) for most in (90, 30))
+    assert None not in responses(evaluation, tight)
+    assert 40 < tight.counts["truncated"] < 3 * 120
+    assert responses(evaluation, nothing) == [None] * 120
+    assert nothing.counts["truncated"] == 3 * 120
+
+
+def test_no_leak(evaluation, summarised):
     assert leaks(evaluation, "rag_exemplar", RagExemplar(HashedEncoder())) == []
+    assert leaks(evaluation, "rag_summary", summarised(HashedEncoder())) == []
