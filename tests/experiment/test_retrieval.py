@@ -87,3 +87,12 @@ def test_every_option_of_the_groups_composes(capsys):
         for name in names:
             assert main([*SMALL, "method=rag_summary", f"{group}={name}", "--cfg", "job"]) == 0
     assert "SimulatedSummariser" in capsys.readouterr().out
+
+
+def test_a_batch_of_summaries_stops_the_run_and_a_plan_needs_no_encoder(capsys, monkeypatch):
+    batch = ["summariser=batch", "summariser.model=served", "summariser.folder=asked"]
+    said = run(capsys, "method=rag_summary", *batch, code=2)
+    assert "24 calls of served wait for answers" in " ".join(said.split())
+    assert len(Path("asked/calls.jsonl").read_text().splitlines()) == 24  # training users' styles come first
+    monkeypatch.setenv("APM_LAB_MODELS", "nothing")
+    assert "rag_exemplar: what it asks" in run(capsys, "plan=true", "method=rag_exemplar", "encoder=minilm")
