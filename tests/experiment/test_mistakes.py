@@ -67,7 +67,10 @@ MISTAKES = {
     "plug-in that is a library": (["plugins=[torch]"], r"plugins: 'torch' may be named anyway"),
     "target that is no name": (["method._target_=apm_lab..methods"], r"'apm_lab\.\.methods' is no dotted name"),
     "target with a path": (["method._target_='apm_lab/../x.Y'"], r"is no dotted name"),
-    "null for a group": (["method=null"], r"method=null: no such option; one of: nonpersonalized, routing"),
+    "null for a group": (
+        ["method=null"],
+        r"method=null: no such option; one of: nonpersonalized, rag_exemplar, rag_summary, routing",
+    ),
     "boolean for a group": (["users=true"], r"users=true: no such option; one of: default"),
     "null in a grid": (["method=routing,null", "-m"], r"method=null: no such option"),
     "misspelt option in a grid": (

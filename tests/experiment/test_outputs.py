@@ -75,7 +75,8 @@ def test_cut_histories_are_counted_and_told(finished):
     ]
     assert len(cut) == 2
     assert min(cut) > 0
-    assert f"routing: {sum(cut):.0f} prompts or histories cut (router.max_tokens), over all draws" in out
+    told = "histories or examples cut (to router.max_tokens or method.context_tokens), over all draws"
+    assert f"routing: {sum(cut):.0f} {told}" in out
 
 
 def test_log_win_loss_and_missing_counts_stand_beside_the_rest(finished):

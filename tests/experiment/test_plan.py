@@ -45,6 +45,11 @@ def test_after_the_run_there_is_nothing_to_do_and_another_method_is_free(capsys)
     assert re.search(r"all +[\d,]+ +[\d,]+ +0 +0 +0 +0.00 +0 s", out)
 
 
+def test_a_method_that_asks_itself_says_how_much_at_most(capsys):
+    out = run(capsys, "plan=true", "method=rag_exemplar")
+    assert "method=rag_exemplar: what it asks for itself comes on top, at most: model 20 calls; and ratings" in out
+
+
 def test_a_multirun_has_one_total_and_done_jobs_are_in_it(here, capsys):
     run(capsys)
     out = run(capsys, "-m", "seed=0,1,2", "method.label=margin", "plan=true")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from apm_lab.errors import ConfigError
 from apm_lab.records import Message, Style
 
-__all__ = ["ATTRIBUTES", "PRINCIPLES", "Pool", "slug", "style_instruction", "styled_messages"]
+__all__ = ["ATTRIBUTES", "PRINCIPLES", "Pool", "guided_messages", "slug", "style_instruction", "styled_messages"]
 
 # APM Table 6, each side down its left column and then down its right one; smaller pools take the first N, M.
 ATTRIBUTES = (
@@ -113,13 +113,18 @@ def style_instruction(principle: str, direction: int) -> str:
 def styled_messages(
     pool_principles: Sequence[str], placement: str, prompt: str, style: Style | None
 ) -> tuple[Message, ...]:
-    """Return the chat for `prompt` in a style (None: neutral): the instruction in the system or the user turn.
-
-    In the user turn it is fenced, since a prompt may well begin with "Be gentle." and mean something else by it.
-    """
+    """Return the chat for `prompt` in a style (None: neutral): the instruction in the system or the user turn."""
     if style is None:
         return (Message("user", prompt),)
-    instruction = style_instruction(pool_principles[style.principle], style.direction)
+    return guided_messages(placement, prompt, style_instruction(pool_principles[style.principle], style.direction))
+
+
+def guided_messages(placement: str, prompt: str, guidance: str) -> tuple[Message, ...]:
+    """Return the chat for `prompt` with a text that says how to answer it, in the system or the user turn.
+
+    In the user turn it is fenced, since a prompt may well begin with "Be gentle." and mean something else by it; a
+    guidance that holds texts of others must have no such fence of its own.
+    """
     if placement == "user":
-        return (Message("user", f"<answer_style>{instruction}</answer_style>\n\n{prompt}"),)
-    return Message("system", instruction), Message("user", prompt)
+        return (Message("user", f"<answer_style>{guidance}</answer_style>\n\n{prompt}"),)
+    return Message("system", guidance), Message("user", prompt)

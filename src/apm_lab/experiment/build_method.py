@@ -25,7 +25,7 @@ __all__ = ["OWN_ROLES", "ROLES", "baseline_node", "build_method", "build_referen
 
 ROLES = ("rewriter", "generator", "model", "judge")
 """The language roles of a study."""
-OWN_ROLES = ("encoder",)
+OWN_ROLES = ("summariser", "encoder")
 """Those that a method has where its `__init__` takes them."""
 
 

@@ -20,6 +20,7 @@ from apm_lab.experiment.schema import completed
 from apm_lab.language.bill import bill
 from apm_lab.language.foresight import Outlook
 from apm_lab.language.recall import CallCounts
+from apm_lab.methods.protocols import AsksItself
 from apm_lab.report.plan import print_plan
 from apm_lab.report.table import terminal
 from apm_lab.studies.outlook import look_ahead
@@ -55,7 +56,13 @@ class Plan:
             config, job.method, baseline, data, store, counts, None, None, guard=self._named, planning=True
         )
         look_ahead(study, self._outlook, _silent)
-        if not config["method"]["_target_"].startswith("apm_lab."):
+        if isinstance(study.method, AsksItself):
+            most = study.method.most_calls(study.users.train, study.users.test, len(study.mappings.matrices))
+            told = ", ".join(f"{role} {count:,} calls" for role, count in most.items())
+            self._notes.append(
+                f"method={job.method}: what it asks for itself comes on top, at most: {told}; and ratings"
+            )
+        elif not config["method"]["_target_"].startswith("apm_lab."):
             self._notes.append(f"method={job.method}: what it asks for itself comes on top")
 
     def _named(self, models: Mapping[str, Any]) -> dict[str, Any]:

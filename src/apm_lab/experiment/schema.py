@@ -20,6 +20,7 @@ GROUPS = (
     "generator",
     "rewriter",
     "judge",
+    "summariser",
     "encoder",
     "dataset",
     "users",
@@ -32,7 +33,19 @@ GROUPS = (
     "callbacks",
     "prices",
 )
-INJECTED = ("router", "encoder", "base", "trainer", "folder", "run_id", "config", "job_type", "name", "score")
+INJECTED = (
+    "router",
+    "encoder",
+    "summariser",
+    "base",
+    "trainer",
+    "folder",
+    "run_id",
+    "config",
+    "job_type",
+    "name",
+    "score",
+)
 """Parameters that `build` hands over itself when a config does not name them."""
 _NAMES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
 _LISTS = ("list", "tuple", "Sequence")

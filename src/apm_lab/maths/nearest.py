@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 __all__ = ["nearest"]
 
-_QUERIES, _ROWS = 1024, 4096  # of one block: 16 MiB of products
+_QUERIES, _ROWS = 1024, 8192  # of one block: 32 MiB of products
 _GROUP = 64
 _AT_ONCE = 16  # queries whose candidates are ranked together
 _SPARE = 3  # candidates beyond k, so that what rounds alike in float32 is told apart in float64
@@ -39,12 +39,13 @@ def _candidates(queries: Vectors, rows: Vectors, count: int, block: int) -> NDAr
     values = np.full((len(queries), count), -np.inf, dtype=np.float32)
     places = np.full((len(queries), count), len(rows), dtype=np.int64)
     height = -(-min(block, len(rows)) // _GROUP) * _GROUP
+    columns = np.ascontiguousarray(queries.T)
     # Queries lie along the inner axis: the maxima of a group of rows are then taken of many queries at once.
     buffer = np.full((height, len(queries)), -np.inf, dtype=np.float32)
     groups = buffer.reshape(-1, _GROUP, len(queries))
     for start in range(0, len(rows), block):
         part = rows[start : start + block]
-        np.matmul(part, queries.T, out=buffer[: len(part)])
+        np.matmul(part, columns, out=buffer[: len(part)])
         buffer[len(part) :] = -np.inf
         maxima, least = groups.max(axis=1), values.min(axis=1)
         # At least `count` products reach the count-th largest maximum: what is smaller is no candidate.

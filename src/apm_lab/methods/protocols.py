@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from apm_lab.methods.views import TestView, TrainView
 from apm_lab.records import Response
 
-__all__ = ["Checkpointed", "Counting", "Method", "learns"]
+__all__ = ["AsksItself", "Checkpointed", "Counting", "Method", "learns"]
 
 
 @runtime_checkable
@@ -49,5 +49,14 @@ class Counting(Protocol):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """`dropped` training users (missing ratings) and `truncated` histories."""
+        """What was `dropped` (training users, or pairs) and `truncated` (histories, or examples left out)."""
+        ...
+
+
+@runtime_checkable
+class AsksItself(Protocol):
+    """A method that asks language roles itself when it is fitted or responds: no plan can foresee those calls."""
+
+    def most_calls(self, train: int, test: int, draws: int) -> Mapping[str, int]:
+        """Return by role how many calls that can be at most, with so many users and mapping draws."""
         ...

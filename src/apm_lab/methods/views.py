@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from apm_lab.data.pool import styled_messages
+from apm_lab.data.pool import guided_messages, styled_messages
 from apm_lab.language.protocols import GenerationCall
 from apm_lab.language.recall import StoredTexts
 from apm_lab.records import Message, Style
@@ -20,7 +20,7 @@ __all__ = ["PrivilegedView", "StyledTexts", "TestView", "TrainView", "Validation
 
 
 class StyledTexts:
-    """A model's answers to given prompts, by user: neutral, in a style, or to a chat of the method's own.
+    """A model's answers to given prompts, by user: neutral, in a style, with guidance or to a chat of the method's own.
 
     Args:
         model: who answers (from the store where it did before).
@@ -43,13 +43,37 @@ class StyledTexts:
         self._model, self._numbers, self._prompts = model, tuple(numbers), prompts
         self._principles, self._placement = tuple(principles), placement
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The users' stable numbers: the sample index of whatever is asked for a user. They are random."""
+        return self._numbers
+
+    def prompt(self, user: int, turn: int) -> str:
+        """Return the prompt that a user gave in a turn."""
+        return self._prompts[user][turn]
+
     def generate(self, wanted: Sequence[tuple[int, int, Style | None, int]]) -> list[str]:
         """Return a text per (user, turn, style or None for neutral, sample: 0, or 1 for the twin)."""
         return self._model.generate([self._call(*one) for one in wanted])
 
+    def generate_guided(self, wanted: Sequence[tuple[int, int, str]]) -> list[str]:
+        """Return a text per (user, turn, guidance: how to answer, which stands where a style instruction would)."""
+        return self.generate_for(
+            [
+                (user, guided_messages(self._placement, self._prompts[user][turn], guidance))
+                for user, turn, guidance in wanted
+            ]
+        )
+
     def generate_for(self, chats: Sequence[tuple[int, tuple[Message, ...]]]) -> list[str]:
         """Return a text per (user, chat of the method's own)."""
         return self._model.generate([GenerationCall(chat, self._numbers[user]) for user, chat in chats])
+
+    def count_tokens(self, text: str) -> int:
+        """Return the text's tokens by the model's tokenizer, or a quarter of its characters where none is here."""
+        count = getattr(self._model.model, "count_tokens", None)
+        tokens: int | None = None if count is None else count([text])
+        return -(-len(text) // 4) if tokens is None else tokens
 
     def _call(self, user: int, turn: int, style: Style | None, sample: int) -> GenerationCall:
         messages = styled_messages(self._principles, self._placement, self._prompts[user][turn], style)

@@ -119,8 +119,8 @@ def _notes(summary: Summary, health: Health) -> list[Text]:
         notes.append(Text(f"accuracy: {summary.method} {method.accuracy:.3f}, {ceiling}"))
     for arm in summary.arms.values():
         left_out = {
-            "training users dropped (ratings missing)": arm.dropped,
-            "prompts or histories cut (router.max_tokens)": arm.truncated,
+            "training users or prompts left out (ratings missing or equal)": arm.dropped,
+            "histories or examples cut (to router.max_tokens or method.context_tokens)": arm.truncated,
         }
         said = ", ".join(f"{count} {what}" for what, count in left_out.items() if count)
         if said:

@@ -25,8 +25,9 @@ class ArmDraw:
 
     `column`: the response given (a style's number, S neutral, S + 1 twin, -1 a text of its own); `difference`: reward
     less the neutral response's, NaN where not `known`; `reward`, `neutral`: both rewards; `styled`: the response is in
-    a style, and `hit`: in one of the user's true top styles. `dropped` and `truncated` () count the training users that
-    the method left out for missing ratings and the histories that it cut.
+    a style, and `hit`: in one of the user's true top styles. `dropped` () counts what the method could not learn from
+    (training users without the ratings it needs, or prompts that give no pair) and `truncated` () what was cut:
+    histories, or examples left out of a context.
     """
 
     column: NDArray[np.int64]

@@ -1,4 +1,5 @@
 import re
+from hashlib import blake2b
 
 import numpy as np
 import pytest
@@ -160,6 +161,16 @@ def test_the_level_is_nowhere_but_in_the_wording(prompt):
     assert not re.search(r"(?=[a-z]*\d)[0-9a-z]{8}", text)
     assert "{" not in text
     assert answer(model, prompt, Style(2, 1)) == text
+
+
+def test_neutral_styled_and_twin_answers_are_the_ones_that_were_calibrated():
+    model, digest = SimulatedResponder("simulated_qwen27b", 0.599, 2.38), blake2b(digest_size=16)
+    for prompt in PROMPTS[:40]:
+        for placement in ("system", "user"):
+            for style in (None, *STYLES):
+                for sample in (5, -5):
+                    digest.update(answer(model, prompt, style, sample, placement).encode() + b"\x1f")
+    assert digest.hexdigest() == "719c775f449718d321cc9b1bf9ad9a6a"
 
 
 def test_samples_differ_and_presets_differ():

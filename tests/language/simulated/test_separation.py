@@ -13,8 +13,9 @@ PACKAGE = files("apm_lab")
 WORLD = "apm_lab.language.simulated"
 PARTS = {
     "judge": {"judge"},
-    "responder": {"responder"},
+    "responder": {"responder", "style_reading"},
     "rewriter": {"rewriter", "wordings"},
+    "summariser": {"summariser", "style_reading"},
 }
 
 
@@ -72,12 +73,14 @@ def test_a_planted_import_is_seen(line):
 
 
 def test_each_reads_its_own_words_only():
-    modules = ("judge", "responder", "rewriter", "wordings", "reader")
+    modules = ("judge", "responder", "style_reading", "summariser", "rewriter", "wordings", "reader")
     texts = {name: source(f"{WORLD}.{name}") for name in modules}
     read = {name: set(re.findall(r'load_yaml\("(\w+\.yaml)"\)', text)) for name, text in texts.items()}
     assert read == {
         "judge": {"lexicon.yaml"},
         "responder": {"phrases.yaml"},
+        "style_reading": {"phrases.yaml"},
+        "summariser": set(),
         "rewriter": set(),
         "wordings": {"wordings.yaml"},
         "reader": set(),

@@ -11,6 +11,7 @@ from math import inf
 from apm_lab.errors import ConfigError, require_known
 from apm_lab.language.protocols import GenerationCall
 from apm_lab.language.simulated.constants import constant, load_yaml, package_digest
+from apm_lab.language.simulated.style_reading import NAMES, guidance_direction
 from apm_lab.maths.preference import MIDPOINT
 from apm_lab.maths.seeding import text_stream
 from apm_lab.records import Message
@@ -18,21 +19,8 @@ from apm_lab.records import Message
 __all__ = ["SimulatedResponder"]
 
 _WORD = re.compile(r"(?<![^\W\d_])[a-zA-Z]{4,}(?![^\W\d_])")
-# What the responder understands of an instruction: words that name a principle.
-_NAMES = {
-    "persuasive": ("persuasive",),
-    "elaborate": ("elaborate",),
-    "casual": ("casual",),
-    "prescriptive": ("prescriptive",),
-    "gentle": ("gentle",),
-    "acknowledges_uncertainty": ("uncertainty",),
-    "emotionally_neutral": ("emotionally neutral",),
-    "assumes_no_prior_knowledge": ("prior knowledge",),
-    "collaborative": ("collaborative",),
-    "presents_multiple_perspectives": ("multiple perspectives",),
-}
 # `placement=user` fences the instruction before the prompt (data/pool.py); no prompt begins so by chance.
-_FENCED = re.compile(r"<answer_style>(?P<instruction>.*?)</answer_style>\n\n(?P<prompt>(?s:.+))")
+_FENCED = re.compile(r"(?s)<answer_style>(?P<instruction>.*?)</answer_style>\n\n(?P<prompt>.+)")
 
 
 class SimulatedResponder:
@@ -61,7 +49,7 @@ class SimulatedResponder:
     @property
     def identity(self) -> str:
         """Name, the two fitted numbers, and the digest of code and constants."""
-        digest = package_digest("responder.py", "phrases.yaml", "constants.yaml")
+        digest = package_digest("responder.py", "style_reading.py", "phrases.yaml", "constants.yaml")
         return f"{self._name}@{digest}:compliance={self._compliance}:noise={self._noise}"
 
     def require(self, attributes: Sequence[str], principles: Sequence[str]) -> None:
@@ -69,7 +57,7 @@ class SimulatedResponder:
 
         An instruction that names another principle is not understood, and then answered as if there were none.
         """
-        require_known("pool.principles: the simulated responder can't follow", principles, _NAMES)
+        require_known("pool.principles: the simulated responder can't follow", principles, NAMES)
 
     def generate(self, calls: Sequence[GenerationCall]) -> list[str]:
         """Return one answer per call; equal calls give equal answers."""
@@ -103,11 +91,15 @@ def understood_instruction(messages: Sequence[Message]) -> tuple[int, int] | Non
     """Return (principle, direction) of the style instruction, None where there is none that the responder knows.
 
     It stands in a system turn, or where there is none in the fence at the beginning of the last user turn. What a
-    prompt itself says of a style is no instruction.
+    prompt itself says of a style is no instruction, and neither are words in examples: of these, and of summaries of
+    preferences, only what they come to counts (`style_reading.guidance_direction`).
     """
     for instruction in _instructions(messages):
+        shown, direction = guidance_direction(instruction)
+        if shown:
+            return direction
         words = re.sub(r"[\W_]+", " ", instruction.lower())
-        for principle, names in enumerate(_NAMES.values()):
+        for principle, names in enumerate(NAMES.values()):
             if any(name in words for name in names):
                 return principle, -1 if "avoid" in words else 1
     return None
@@ -154,7 +146,7 @@ def base_levels(prompt: str) -> tuple[float, ...]:
         words = " ".join(re.findall(r"\w+", prompt.lower()))
         random = text_stream("base level", blake2b(words.encode(), digest_size=8).hexdigest())
         table = constant("base")
-        levels = tuple(random.gauss(table[name]["mean"], table[name]["sd"]) for name in _NAMES)
+        levels = tuple(random.gauss(table[name]["mean"], table[name]["sd"]) for name in NAMES)
         if len(memory) > 64:
             memory.clear()
         memory[prompt] = levels
@@ -169,7 +161,7 @@ def _topic(prompt: str) -> str:
 @cache
 def _bank() -> tuple[tuple[str, ...], ...]:
     phrases = load_yaml("phrases.yaml")
-    return tuple(tuple(phrases[name][side]) for name in _NAMES for side in ("follow", "avoid"))
+    return tuple(tuple(phrases[name][side]) for name in NAMES for side in ("follow", "avoid"))
 
 
 @cache
