@@ -14,9 +14,9 @@ from apm_lab.experiment.option_files import file_fault
 from apm_lab.experiment.plugin import of_kind
 from apm_lab.experiment.schema import node_faults
 from apm_lab.experiment.signature import read_signature
-from apm_lab.language.protocols import Trainable
 from apm_lab.language.recall import StoredTexts
 from apm_lab.language.stored_vectors import StoredVectors
+from apm_lab.language.trainable import Trainable
 from apm_lab.methods.protocols import Method
 from apm_lab.methods.routing_oracle import RoutingOracle
 from apm_lab.methods.style_router import StyleRouter
@@ -74,9 +74,10 @@ def build_references(
     return {f"{name}[{config['study']['baseline_router']}]": build_method(config, baseline, plugins, asked, model)}
 
 
-def _trainable(model: object, method: str, target: str) -> Trainable:
-    if isinstance(model, Trainable):
-        return model
+def _trainable(model: Any, method: str, target: str) -> Trainable:  # noqa: ANN401
+    if hasattr(type(model), "opened"):
+        found: Trainable = model
+        return found
     simulated = target.startswith("apm_lab.language.simulated.")
     why = "writes by rules and has nothing to train" if simulated else "runs outside of this process"
     raise ConfigError(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from apm_lab.records import Message
-
-if TYPE_CHECKING:  # with torch behind it
-    from apm_lab.language.hf_engine import Engine
 
 __all__ = [
     "Answer",
@@ -32,7 +29,6 @@ __all__ = [
     "StreamsScores",
     "StreamsTexts",
     "TextModel",
-    "Trainable",
     "Usage",
 ]
 
@@ -265,27 +261,4 @@ class KnowsItsPool(Protocol):
 
     def require(self, attributes: Sequence[str], principles: Sequence[str]) -> None:
         """Return nothing where it knows all that its role works with; ConfigError names the others and the nearest."""
-        ...
-
-
-@runtime_checkable
-class Trainable(Protocol):
-    """A backend whose network is in this process, so that a method can put trained parts of its own into it."""
-
-    @property
-    def identity(self) -> str:
-        """Model id and revision; of a folder its name and the digest of its files."""
-        ...
-
-    @property
-    def most_tokens(self) -> int:
-        """The longest answer."""
-        ...
-
-    def opened(self) -> Engine:
-        """Return the network with its tokenizer, loaded once for all that name the same model."""
-        ...
-
-    def answers_to(self, prompts: Sequence[Sequence[int]], seeds: Sequence[bytes]) -> list[str]:
-        """Return one answer per prompt of tokens, drawn as the model draws its answers, by a stream from its seed."""
         ...

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from apm_lab.data.pool import PRINCIPLES, styled_messages
+from apm_lab.data.pool import PRINCIPLES, style_instruction, styled_messages
 from apm_lab.data.prompts import read_prompts
 from apm_lab.language.protocols import GenerationCall
 from apm_lab.language.simulated.constants import constant, load_yaml
@@ -22,6 +22,7 @@ CHAT_TEMPLATE = (
 _ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
 _END, _PAD = "<|end|>", "<|pad|>"
 _WORD_PIECES = 2000
+_FEW_WORDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,9 @@ class Lesson:
 def lessons(count: int, seed: int) -> list[Lesson]:
     """Return `count` lessons: packaged prompts, one in five without an instruction, the others over all styles.
 
-    Instructions stand in the system turn and in the user turn in turn; the writer is the simulated generator.
+    Three prompts in four are cut to their first words, so that the instruction, which is what there is to learn, is not
+    lost in them. It stands in the system turn half of the time, else in the user turn. The writer is the simulated
+    generator.
     """
     random, table = Random(seed), constant("generator")
     writer = SimulatedResponder("simulated_lm", table["compliance"], table["noise"])
@@ -44,15 +47,16 @@ def lessons(count: int, seed: int) -> list[Lesson]:
     for number in range(count):
         style = None if number % 5 == 0 else Style.of(random.randrange(2 * len(PRINCIPLES)))
         placement = "system" if random.random() < 0.5 else "user"
-        calls.append(
-            GenerationCall(styled_messages(PRINCIPLES, placement, random.choice(prompts), style), sample=number)
-        )
+        prompt = random.choice(prompts)
+        if random.random() < 0.75:
+            prompt = " ".join(prompt.split()[:_FEW_WORDS])
+        calls.append(GenerationCall(styled_messages(PRINCIPLES, placement, prompt, style), sample=number))
     answers = writer.generate(calls)
     return [Lesson(call.messages, answer) for call, answer in zip(calls, answers, strict=True)]
 
 
 def lm_tokenizer() -> Any:  # noqa: ANN401 (transformers' own)
-    """Return the tokenizer: a token for every stock phrase of the responder, byte pairs of the prompts for the rest.
+    """Return the tokenizer: a token for every stock phrase and instruction, byte pairs of the prompts for the rest.
 
     An answer of 25 sentences is then about 35 tokens, which is what lets the model be trained and asked on a laptop.
     """
@@ -78,7 +82,9 @@ def lm_tokenizer() -> Any:  # noqa: ANN401 (transformers' own)
 
 
 def _stock_phrases() -> list[str]:
-    """Return the style sentences, with the space before them, and what stands around the topic in the others."""
+    """Return the style sentences, with the space before them, what stands around the topic in the others, and the
+    style instructions.
+    """
     phrases = load_yaml("phrases.yaml")
     sides = [side for sides in phrases.values() if isinstance(sides, dict) for side in sides.values()]
     found = [f" {sentence}" for side in sides for sentence in side]
@@ -86,4 +92,5 @@ def _stock_phrases() -> list[str]:
         for line in phrases[name]:
             head, _, tail = line.partition("{topic}")
             found += [f"{before}{head}" if head else "", tail]
+    found += [style_instruction(principle, direction) for principle in PRINCIPLES for direction in (1, -1)]
     return list(dict.fromkeys(piece for piece in found if len(piece) > 2))
