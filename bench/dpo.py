@@ -137,9 +137,10 @@ def main() -> None:
 
     if arguments.quick:
         arguments.steps, arguments.repeats, arguments.pairs = 4, 1, 1
+    dtype = auto_dtype(arguments.dtype, "cpu")
     print(
-        f"{arguments.model} {auto_dtype(arguments.dtype, 'cpu')}, LoRA 16 on q, k, v, o; {arguments.pairs} pairs of {arguments.tokens} "
-        f"tokens a step, half of them prompt; {arguments.threads} threads"
+        f"{arguments.model} {dtype}, LoRA 16 on q, k, v, o; {arguments.pairs} pairs of {arguments.tokens} tokens a step, "
+        f"half of them prompt; {arguments.threads} threads"
     )
     found: dict[str, list[dict[str, object]]] = {"trl": [], "lightning": [], "lightning, 1 soft token": []}
     for _ in range(arguments.repeats):

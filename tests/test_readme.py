@@ -39,8 +39,10 @@ def run(folder, arguments):
 def small(command):
     """Return the command's arguments at smoke size and without an encoder, where it does not say otherwise."""
     words = command.split()[3:]
-    # Weights on the hub or of `make offline-models`, an endpoint of one's own.
-    if {"router=modernbert_base", "model=openai", "judge=smollm2_pmi", "experiment=real_tiny"} & set(words):
+    # Weights on the hub or of `make offline-models`, an endpoint of one's own, a model that is trained first.
+    elsewhere = {"router=modernbert_base", "model=openai", "judge=smollm2_pmi"}
+    elsewhere |= {"experiment=real_tiny", "experiment=simulated_lm"}
+    if elsewhere & set(words):
         return [*words, "--cfg", "job"]
     if words[0] == "leaks":
         return [*words, "router=ngrams"]

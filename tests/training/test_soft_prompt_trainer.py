@@ -35,7 +35,7 @@ def engine(tiny):
     return load_engine(tiny, None, "float32", "cpu")
 
 
-def trained(engine, pairs, settings, *, soft_tokens=1, start=None, folder=None, lora_rank=4, stop=None):
+def trained(engine, pairs, settings, *, soft_tokens=1, start=None, folder=None, lora_rank=4, stop=None, **trainer):
     """Return the figures of every step and the trained tensors of one training."""
     policy = SoftPromptPolicy(
         engine,
@@ -52,7 +52,8 @@ def trained(engine, pairs, settings, *, soft_tokens=1, start=None, folder=None, 
     try:
         if start is not None:
             policy.fill(start)
-        train_policy(policy, pairs, EMBEDDINGS, settings, TrainerSettings(threads=1), seed=7, folder=folder, log=log)
+        trains = TrainerSettings(threads=1, **trainer)
+        train_policy(policy, pairs, EMBEDDINGS, settings, trains, seed=7, folder=folder, log=log)
         return steps, {name: value.detach().clone() for name, value in policy.trained().items()}
     finally:
         policy.detach()
@@ -159,3 +160,14 @@ def test_a_model_on_another_device_than_the_trainer(engine, monkeypatch):
     policy.network = engine.network
     with pytest.raises(ConfigError, match=r"trains on cpu, and the model is on cuda"):
         train_policy(policy, [], EMBEDDINGS, DpoSettings(), TrainerSettings(), seed=0)
+
+
+def test_two_processes_share_the_pairs_and_hand_back_what_they_trained(engine):
+    settings = DpoSettings(batch_size=2, accumulate=1, epochs=2, learning_rate=5e-3)
+    pairs = made_pairs(16)
+    alone, _ = trained(engine, pairs, settings)
+    steps, weights = trained(engine, pairs, settings, devices=2, strategy="ddp_fork")
+    untrained = trained(engine, pairs, DpoSettings(batch_size=2, learning_rate=1e-30))[1]
+    assert (len(alone), len(steps)) == (16, 8)
+    assert steps[-1]["train/loss"] < 0.69
+    assert all(not torch.equal(value, untrained[name]) for name, value in weights.items())
