@@ -11,16 +11,17 @@ from apm_lab.language.simulated.lm_corpus import Lesson, lessons, lm_tokenizer
 
 __all__ = ["CONTEXT", "LESSONS", "make_simulated_lm"]
 
-LESSONS = 12_000
+LESSONS = 8000
 CONTEXT = 4096
 _SHAPE = {
     "hidden_size": 128,
     "intermediate_size": 256,
-    "num_hidden_layers": 3,
+    "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 4,
+    "initializer_range": 0.06,
 }
-_EPOCHS, _BATCH, _RATE, _LONGEST = 3, 32, 3e-3, 320
+_EPOCHS, _BATCH, _RATE, _LONGEST = 6, 16, 5e-3, 320
 _SEED = 0
 
 
