@@ -49,20 +49,25 @@ def side(name: str, arguments: argparse.Namespace) -> None:
     rng = np.random.default_rng(0)
     half, quarter = arguments.tokens // 2, arguments.tokens // 2
     highest = engine.network.vocabulary
-    pairs = [
+    pairs = [  # one batch, again and again: every step is the same on both sides, whatever order they draw
         EncodedPair(
             tuple(rng.integers(5, highest, half).tolist()),
             tuple(rng.integers(5, highest, quarter).tolist()),
             tuple(rng.integers(5, highest, quarter).tolist()),
             0,
         )
-        for _ in range(arguments.pairs * arguments.steps)
+        for _ in range(arguments.pairs)
     ]
     policy = SoftPromptPolicy(
         engine, PolicySettings(width=4, soft_tokens=arguments.soft, lora_rank=16, lora_dropout=0.0), seed=0
     )
     settings = DpoSettings(
-        batch_size=arguments.pairs, accumulate=1, learning_rate=1e-4, engine=name, gradient_checkpointing=False
+        batch_size=arguments.pairs,
+        accumulate=1,
+        epochs=arguments.steps,
+        learning_rate=1e-4,
+        engine=name,
+        gradient_checkpointing=False,
     )
     known = soft_prompt_trainer.with_reference
     marks: list[float] = []
