@@ -144,8 +144,8 @@ def main() -> None:
         arguments.steps, arguments.repeats, arguments.pairs = 4, 1, 1
     dtype = auto_dtype(arguments.dtype, "cpu")
     print(
-        f"{arguments.model} {dtype}, LoRA 16 on q, k, v, o; {arguments.pairs} pairs of {arguments.tokens} tokens a step, "
-        f"half of them prompt; {arguments.threads} threads"
+        f"{arguments.model} {dtype}, LoRA 16 on q, k, v, o; {arguments.pairs} pairs of {arguments.tokens} tokens a "
+        f"step, half of them prompt; {arguments.threads} threads"
     )
     found: dict[str, list[dict[str, object]]] = {"trl": [], "lightning": [], "lightning, 1 soft token": []}
     for _ in range(arguments.repeats):
