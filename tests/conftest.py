@@ -1,5 +1,9 @@
+import os
+
 import pytest
 from hypothesis import settings
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the program does, before torch is loaded
 
 # the same examples on every machine, however slow; they need no database on disk
 settings.register_profile("steady", derandomize=True, deadline=None)

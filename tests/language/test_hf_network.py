@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from apm_lab.errors import ConfigError
-from apm_lab.language.hf_network import Network, Rows
+from apm_lab.language.hf_network import Network
+from apm_lab.language.hf_rows import Rows
 from apm_lab.language.hf_weights import load_language_model
 
 

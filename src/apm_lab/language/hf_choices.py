@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import torch
 
-from apm_lab.language.hf_network import Network, Rows
+from apm_lab.language.hf_network import Network
+from apm_lab.language.hf_rows import Rows
 
 __all__ = ["Asked", "answer_log_probabilities", "without_longer"]
 

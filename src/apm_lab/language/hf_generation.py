@@ -8,7 +8,8 @@ from random import Random
 
 import torch
 
-from apm_lab.language.hf_network import Network, Rows
+from apm_lab.language.hf_network import Network
+from apm_lab.language.hf_rows import Rows
 from apm_lab.language.hf_sampling import Sampling, next_tokens
 
 __all__ = ["Written", "written_answers"]
