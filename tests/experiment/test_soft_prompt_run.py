@@ -41,10 +41,10 @@ def run(capsys):
 
 def test_a_whole_run_leaves_its_rows_and_a_checkpoint_per_draw(run, place):
     out = run(*SMALL)
-    assert "soft_prompt on simulated_lm" in out
+    assert "soft_prompt_small on simulated_lm" in out
     folder = place / re.search(r"^results: (\S+)", out, re.MULTILINE)[1]
     rows = pq.read_table(folder / "results.parquet").to_pylist()
-    assert {"soft_prompt", "nonpersonalized", "routing_oracle", "shuffled"} <= {row["method"] for row in rows}
+    assert {"soft_prompt_small", "nonpersonalized", "routing_oracle", "shuffled"} <= {row["method"] for row in rows}
     files = sorted(folder.glob("checkpoints/**/soft_prompt.safetensors"))
     draws = {row["draw"] for row in rows if row["draw"] is not None}
     assert len(files) == len(draws)
@@ -59,7 +59,7 @@ def test_a_whole_run_leaves_its_rows_and_a_checkpoint_per_draw(run, place):
 
 
 def test_it_sees_nothing_hidden(run):
-    assert "method=soft_prompt: no leak" in run("leaks", *SMALL)
+    assert "method=soft_prompt_small: no leak" in run("leaks", *SMALL)
 
 
 def test_on_a_text_simulator_it_stops_and_names_the_model_that_can_be_trained(run):

@@ -29,8 +29,8 @@ _raised: list[Exception] = []  # what the single job of this process raised
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, or 2 after one message about a mistake of the user's."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    # Torch's threads wait for one another by spinning, unless its OpenMP is told otherwise before it is loaded: on a busy
-    # machine that is ten times slower, on a quiet one no faster.
+    # Torch's threads wait for one another by spinning, unless its OpenMP is told otherwise before it is loaded: on a
+    # busy machine that is ten times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     with patient_output() as output:
         try:
