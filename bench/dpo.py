@@ -40,6 +40,7 @@ def side(name: str, arguments: argparse.Namespace) -> None:
     from apm_lab.language.pair_batch import EncodedPair
     from apm_lab.language.soft_prompt import PolicySettings, SoftPromptPolicy
     from apm_lab.training import soft_prompt_trainer
+    from apm_lab.training.pair_datamodule import Pairs
     from apm_lab.training.soft_prompt_trainer import DpoSettings, train_policy
     from apm_lab.training.trainer_settings import TrainerSettings
 
@@ -90,8 +91,7 @@ def side(name: str, arguments: argparse.Namespace) -> None:
     torch.optim.AdamW.step = timed_step  # type: ignore[method-assign]
     train_policy(
         policy,
-        pairs,
-        np.zeros((1, 4), np.float32),
+        Pairs(pairs, np.zeros((1, 4), np.float32)),
         settings,
         TrainerSettings(threads=arguments.threads),
         seed=0,

@@ -14,7 +14,7 @@ from apm_lab.language.hf import HfModel
 from apm_lab.language.recall import CallCounts, StoredTexts
 from apm_lab.methods.protocols import Checkpointed, Counting, Method
 from apm_lab.methods.soft_prompt import SoftPrompt
-from apm_lab.methods.views import StyledTexts, TestView, TrainView
+from apm_lab.methods.views import StyledTexts, TestView, TrainView, ValidationView
 from apm_lab.training.trainer_settings import TrainerSettings
 
 HISTORIES = (("Be casual.", "It is fun."), ("Rate the text.", "2"), ("Why swim?", "How strongly?"))
@@ -73,6 +73,19 @@ def test_it_learns_from_the_pairs_and_answers_everybody_in_its_own_words(tiny, v
     again.fit(train)
     assert [response.text for response in again.respond(test)] == texts
     assert [response.text for response in again.respond(test)] == texts
+
+
+def test_held_out_users_are_looked_at_after_every_epoch(tiny, views):
+    train, _ = views
+    plain, steps = [], []
+    one = method(tiny)
+    one.fit(replace(train, log=plain.append))
+    view = ValidationView(HISTORIES[::-1], train.ratings[::-1], train.known, None, train.candidates)
+    one.fit(replace(train, validation=view, log=steps.append))
+    seen = [step for step in steps if "val/loss" in step]
+    assert len(seen) == 2
+    assert all(0 <= step["val/put_right"] <= 1 and np.isfinite(step["val/loss"]) for step in seen)
+    assert [step for step in steps if "train/loss" in step] == plain  # looking changes nothing
 
 
 def test_another_draw_leaves_nothing_of_the_one_before(tiny, views):

@@ -12,6 +12,7 @@ from apm_lab.errors import ConfigError, DataError
 from apm_lab.language.hf_engine import load_engine
 from apm_lab.language.pair_batch import EncodedPair, pair_batch
 from apm_lab.language.soft_prompt import PolicySettings, SoftPromptPolicy
+from apm_lab.training.pair_datamodule import Pairs
 from apm_lab.training.soft_prompt_trainer import DpoSettings, train_policy, with_reference
 from apm_lab.training.trainer_settings import TrainerSettings
 
@@ -53,7 +54,7 @@ def trained(engine, pairs, settings, *, soft_tokens=1, start=None, folder=None, 
         if start is not None:
             policy.fill(start)
         trains = TrainerSettings(threads=1, **trainer)
-        train_policy(policy, pairs, EMBEDDINGS, settings, trains, seed=7, folder=folder, log=log)
+        train_policy(policy, Pairs(pairs, EMBEDDINGS), settings, trains, seed=7, folder=folder, log=log)
         return steps, {name: value.detach().clone() for name, value in policy.trained().items()}
     finally:
         policy.detach()
@@ -159,7 +160,7 @@ def test_a_model_on_another_device_than_the_trainer(engine, monkeypatch):
     torch.nn.Module.__init__(policy)
     policy.network = engine.network
     with pytest.raises(ConfigError, match=r"trains on cpu, and the model is on cuda"):
-        train_policy(policy, [], EMBEDDINGS, DpoSettings(), TrainerSettings(), seed=0)
+        train_policy(policy, Pairs([], EMBEDDINGS), DpoSettings(), TrainerSettings(), seed=0)
 
 
 def test_two_processes_share_the_pairs_and_hand_back_what_they_trained(engine):

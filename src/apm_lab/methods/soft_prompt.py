@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,7 @@ from apm_lab.language.trainable import Trainable
 from apm_lab.maths.seeding import derived_seed
 from apm_lab.methods.history_embedding import history_embeddings
 from apm_lab.methods.preference_pairs import preference_pairs
-from apm_lab.methods.views import TestView, TrainView
+from apm_lab.methods.views import StyledTexts, TestView, TrainView, ValidationView
 from apm_lab.records import Message, Response
 
 if TYPE_CHECKING:  # with torch and Lightning behind them
@@ -109,25 +109,30 @@ class SoftPrompt:
 
     def fit(self, view: TrainView) -> None:
         """Train projector and adapter on the pairs of all training users; unusable pairs are dropped and counted."""
+        from apm_lab.training.pair_datamodule import Pairs
         from apm_lab.training.soft_prompt_trainer import DpoSettings, train_policy
 
-        encoded = self._encoded(view)
+        encoded, held_out = self._encoded(view, view.candidates), None
+        self._counts = {"dropped": encoded.dropped, "truncated": encoded.truncated}
         if not encoded.pairs:
             raise DataError(
                 "no training user has a pair to learn from: all best and worst ratings or answers are equal, or no "
                 "prompt leaves room for an answer"
             )
-        embeddings = history_embeddings(self._encoder, view.histories, self._pooling)
+        if view.validation is not None and view.validation.candidates is not None:
+            pairs = self._encoded(view.validation, view.validation.candidates).pairs
+            held_out = Pairs(pairs, self._embedded(view.validation.histories)) if pairs else None
+        embeddings = self._embedded(view.histories)
         self._settings = self._policy_settings(embeddings.shape[1])
         with self._attached(derived_seed(view.seed, "policy") % 2**32) as policy:
             self._begin(policy)
             train_policy(
                 policy,
-                encoded.pairs,
-                embeddings,
+                Pairs(encoded.pairs, embeddings),
                 DpoSettings(**self._training),
                 self._trainer,
                 seed=derived_seed(view.seed, "training") % 2**32,
+                held_out=held_out,
                 folder=self._unfinished(encoded.pairs, embeddings, view.seed),
                 log=view.log,
             )
@@ -139,7 +144,7 @@ class SoftPrompt:
 
         if self._settings is None or self._trained is None:
             raise RuntimeError("this soft prompt has not been fitted")
-        embeddings = history_embeddings(self._encoder, view.histories, self._pooling)
+        embeddings = self._embedded(view.histories)
         engine, soft_tokens = self._base.opened(), self._settings.soft_tokens
         chats = [(Message("user", query),) for query in view.queries]
         prompts = engine.encoder.prompts(chats, self._base.most_tokens + soft_tokens)
@@ -175,19 +180,22 @@ class SoftPrompt:
         """`dropped` pairs, and pairs with an answer that was `truncated`."""
         return self._counts
 
-    def _encoded(self, view: TrainView) -> EncodedPairs:
+    def _embedded(self, histories: Sequence[Sequence[str]]) -> NDArray[np.float32]:
+        return history_embeddings(self._encoder, histories, self._pooling)
+
+    def _encoded(self, view: TrainView | ValidationView, candidates: StyledTexts) -> EncodedPairs:
+        """Return the users' pairs as tokens; those without a best and a worst candidate are among the dropped ones."""
         from apm_lab.language.encoded_pairs import PairTexts, encoded_pairs
 
         pairs, unusable = preference_pairs(view.ratings, view.known)
         wanted = [(pair.user, pair.turn, style, 0) for pair in pairs for style in (pair.chosen, pair.rejected)]
-        texts = view.candidates.generate(wanted)
+        texts = candidates.generate(wanted)
         read = [
             PairTexts(view.histories[pair.user][pair.turn], texts[2 * place], texts[2 * place + 1], pair.user)
             for place, pair in enumerate(pairs)
         ]
         found = encoded_pairs(self._base.opened(), read, self._max_tokens, int(self._parts["soft_tokens"]))
-        self._counts = {"dropped": unusable + found.dropped, "truncated": found.truncated}
-        return found
+        return replace(found, dropped=found.dropped + unusable)
 
     def _policy_settings(self, width: int) -> PolicySettings:
         from apm_lab.language.soft_prompt import PolicySettings

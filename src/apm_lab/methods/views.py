@@ -83,7 +83,8 @@ class StyledTexts:
 
 @dataclass(frozen=True, slots=True)
 class ValidationView:
-    """Held-out training users: histories, ratings (V, T, S) with mask, and, where asked for, judged answers.
+    """Held-out training users: histories, ratings (V, T, S) with mask, the rated candidates, and, where asked for,
+    judged answers.
 
     `judged` holds per style the rating of the model's answer less that of its neutral answer, (V, S) with mask.
     """
@@ -92,6 +93,7 @@ class ValidationView:
     ratings: NDArray[np.float64]
     known: NDArray[np.bool_]
     judged: tuple[NDArray[np.float64], NDArray[np.bool_]] | None
+    candidates: StyledTexts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,8 @@ class Evaluation:
                 np.stack([column.difference for column in columns], axis=1),
                 np.stack([column.known for column in columns], axis=1),
             )
-        return ValidationView(self.validation.histories, *self._ratings(draw, self.validation), judged)
+        rated = self._ratings(draw, self.validation)
+        return ValidationView(self.validation.histories, *rated, judged, self.validation.candidates)
 
     def _best_constant(self, draw: int, side: TrainSide) -> Style:
         """Return the one style that training users rate best on average."""

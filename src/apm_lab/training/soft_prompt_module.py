@@ -40,8 +40,14 @@ class SoftPromptModule(LightningModule):
 
     def training_step(self, batch: PairBatch, _: int) -> Tensor:
         """Return the mean loss of the batch."""
-        sums = self.policy.log_probs(batch)
-        chosen, rejected = sums.chunk(2)
+        return self._loss(batch, "train")
+
+    def validation_step(self, batch: PairBatch, _: int) -> None:
+        """Log the same figures of held-out users' pairs, as means over all of them."""
+        self._loss(batch, "val")
+
+    def _loss(self, batch: PairBatch, part: str) -> Tensor:
+        chosen, rejected = self.policy.log_probs(batch).chunk(2)
         reference = batch["reference"][0], batch["reference"][1]
         losses, liked, disliked = dpo_loss(chosen, rejected, reference, self._beta)
         figures = {
@@ -50,7 +56,8 @@ class SoftPromptModule(LightningModule):
             "reward_rejected": disliked.mean(),
             "put_right": (liked > disliked).float().mean(),
         }
-        self.log_dict({f"train/{name}": value.detach() for name, value in figures.items()}, batch_size=len(losses))
+        named = {f"{part}/{name}": value.detach() for name, value in figures.items()}
+        self.log_dict(named, batch_size=len(losses), sync_dist=part == "val")
         return loss
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401 (one of many forms that Lightning takes)

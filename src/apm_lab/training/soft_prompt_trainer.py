@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from numpy.typing import NDArray
 
 from apm_lab.errors import ConfigError, DataError
 from apm_lab.language.pair_batch import EncodedPair, on_device, pair_batch
@@ -20,7 +19,7 @@ from apm_lab.language.soft_prompt import SoftPromptPolicy
 from apm_lab.maths.seeding import derived_seed
 from apm_lab.training.fit import Log, fit
 from apm_lab.training.isolation import isolated
-from apm_lab.training.pair_datamodule import PairDataModule
+from apm_lab.training.pair_datamodule import PairDataModule, Pairs
 from apm_lab.training.predict import inference_device
 from apm_lab.training.soft_prompt_module import SoftPromptModule
 from apm_lab.training.trainer_settings import TrainerSettings
@@ -49,16 +48,16 @@ class DpoSettings:
 
 def train_policy(
     policy: SoftPromptPolicy,
-    pairs: Sequence[EncodedPair],
-    embeddings: NDArray[np.float32],
+    training: Pairs,
     settings: DpoSettings,
     trainer: TrainerSettings,
     *,
     seed: int,
+    held_out: Pairs | None = None,
     folder: Path | None = None,
     log: Log | None = None,
 ) -> None:
-    """Train `policy` in place on pairs whose users' embeddings are rows of `embeddings` (U, E).
+    """Train `policy` in place on `training` pairs; figures of `held_out` users' pairs are logged after every epoch.
 
     With a `folder` an interrupted training goes on from its last state there. DataError where the loss is not finite.
     """
@@ -66,15 +65,25 @@ def train_policy(
     device = policy.network.device
     with isolated(seed=seed, threads=trainer.threads, cuda=str(device).startswith("cuda")), policy.active():
         shared = policy.shares_prompts()
-        known = with_reference(policy, pairs, shared=shared)
+        known = training._replace(pairs=with_reference(policy, training.pairs, shared=shared))
+        if held_out is not None:
+            held_out = held_out._replace(pairs=with_reference(policy, held_out.pairs, shared=shared))
         if settings.engine == "trl":
             from apm_lab.training.trl_engine import train_with_trl
 
             train_with_trl(
-                policy, known, settings, epochs=trainer.max_epochs or settings.epochs, seed=seed, log=log or _nothing
+                policy,
+                known.pairs,
+                settings,
+                epochs=trainer.max_epochs or settings.epochs,
+                seed=seed,
+                log=log or _nothing,
             )
         else:
-            _train(policy, known, embeddings, settings, trainer, shared, seed, folder, log)
+            data = PairDataModule(
+                known, held_out, policy.with_soft, batch_size=settings.batch_size, seed=seed, shared=shared
+            )
+            _train(policy, data, len(known.pairs), settings, trainer, seed, folder, held_out is not None, log)
         policy.to(device)  # Lightning leaves it on the processor
     policy.eval()
     lost = [name for name, value in policy.trained().items() if not torch.isfinite(value).all()]
@@ -107,17 +116,17 @@ def with_reference(
 
 def _train(
     policy: SoftPromptPolicy,
-    pairs: Sequence[EncodedPair],
-    embeddings: NDArray[np.float32],
+    data: PairDataModule,
+    count: int,
     settings: DpoSettings,
     trainer: TrainerSettings,
-    shared: bool,
     seed: int,
     folder: Path | None,
+    validates: bool,
     log: Log | None,
 ) -> None:
     epochs = trainer.max_epochs or settings.epochs
-    batches = math.ceil(math.ceil(len(pairs) / settings.batch_size) / (trainer.devices * trainer.num_nodes))
+    batches = math.ceil(math.ceil(count / settings.batch_size) / (trainer.devices * trainer.num_nodes))
     module = SoftPromptModule(
         policy,
         beta=settings.beta,
@@ -134,9 +143,7 @@ def _train(
     try:
         fit(
             module,
-            PairDataModule(
-                pairs, embeddings, policy.with_soft, batch_size=settings.batch_size, seed=seed, shared=shared
-            ),
+            data,
             settings=trainer,
             epochs=epochs,
             accumulate=settings.accumulate,
@@ -144,6 +151,7 @@ def _train(
             folder=folder,
             every_n_steps=settings.every_n_steps,
             callbacks=[_SeededSteps(seed)],
+            validates=validates,
             log=log,
         )
     finally:
