@@ -63,4 +63,5 @@ def _correlations(ranked: Array) -> Array:
     centred = ranked - ranked.mean(axis=1, keepdims=True)
     norms = np.sqrt(np.square(centred).sum(axis=1))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return centred @ centred.T / (norms[:, None] * norms)
+        found: Array = centred @ centred.T / (norms[:, None] * norms)
+    return found
