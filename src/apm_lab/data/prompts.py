@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import codecs
-import gzip
-import json
 import re
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Protocol
 
+from apm_lab.data.json_lines import json_object, raw_lines
 from apm_lab.errors import DataError
 from apm_lab.maths.seeding import stream
 from apm_lab.records import Prompt
@@ -78,7 +75,7 @@ def read_prompts(path: Path | str | None = None, noncommercial: bool = False) ->
             return read_prompts(packaged, noncommercial)
     file = Path(path)
     prompts: dict[str, Prompt] = {}
-    for number, line in enumerate(_lines(file), 1):
+    for number, line in enumerate(raw_lines(file), 1):
         if line.strip():
             prompt = _parse(line, f"{file}, line {number}")
             if noncommercial or not _is_noncommercial(prompt.licence):
@@ -108,27 +105,8 @@ def split_prompts(prompts: Sequence[Prompt], turns: int, seed: int) -> PromptPoo
     return PromptPools(*(tuple(prompts[i] for i in part) for part in (train, history, query)))
 
 
-def _lines(file: Path) -> Iterator[bytes]:
-    """Yield the file's lines by line feed alone, so that U+2028 and the like inside a text split nothing."""
-    try:
-        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as handle:
-            yield handle.readline().removeprefix(codecs.BOM_UTF8)
-            yield from handle
-    except FileNotFoundError:
-        raise DataError(f"data file {file} does not exist; give its path with dataset.path=...") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as fault:
-        raise DataError(f"{file} is no complete gzip file ({fault}); fetch it again") from None
-    except OSError as fault:
-        raise DataError(f"{file} can't be read: {fault.strerror or fault}") from None
-
-
 def _parse(line: bytes, where: str) -> Prompt:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as fault:
-        raise DataError(f"{where}: not a JSON object ({fault})") from None
-    if not isinstance(row, dict):
-        raise DataError(f"{where}: expected a JSON object, found {type(row).__name__}")
+    row = json_object(line, where)
     text = row.get("text")
     if not isinstance(text, str) or not text.strip():
         found = "no field 'text'" if "text" not in row else f"field 'text' is {str(text)[:40]!r}"
