@@ -62,7 +62,7 @@ def test_faults_are_named_by_item(tmp_path, one, told):
 
 
 def test_files_that_are_no_stereoset(tmp_path):
-    with pytest.raises(DataError, match="holds no dev.json"):
+    with pytest.raises(DataError, match=r"holds no dev\.json"):
         read_stereoset(tmp_path)
     with pytest.raises(DataError, match="does not exist"):
         read_stereoset(tmp_path / "other.json")
