@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -133,6 +134,10 @@ def test_a_query_longer_than_the_context_is_refused(tiny, views):
         ({"lora_rank": -1}, r"method.lora_rank is -1, expected at least 0"),
         ({"soft_tokens": 0, "lora_rank": 0}, "nothing to train"),
         ({"beta": 0.0}, r"method.beta is 0.0"),
+        ({"beta": math.inf}, r"method.beta is inf"),
+        ({"learning_rate": math.nan}, r"method.learning_rate is nan"),
+        ({"max_tokens": 0}, r"method.max_tokens is 0, expected at least 1"),
+        ({"lora_targets": ()}, r"method.lora_targets is empty"),
         ({"lora_dropout": 1.0}, r"method.lora_dropout is 1.0"),
         ({"accumulate": 0}, r"method.accumulate is 0"),
         ({"engine": "trl"}, r"method.engine=trl trains an adapter alone: set method.soft_tokens=0"),

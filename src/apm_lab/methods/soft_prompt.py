@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -245,13 +246,17 @@ class SoftPrompt:
         for name, smallest in least.items():
             if values[name] < smallest:
                 raise ConfigError(f"method.{name} is {values[name]}, expected at least {smallest}")
+        if self._max_tokens is not None and self._max_tokens < 1:
+            raise ConfigError(f"method.max_tokens is {self._max_tokens}, expected at least 1, or null for the context")
+        if values["lora_rank"] and not values["targets"]:
+            raise ConfigError("method.lora_targets is empty: name layers, or set method.lora_rank=0")
         for name, sound in (
             ("lora_dropout", 0 <= values["lora_dropout"] < 1),
             ("warmup_fraction", 0 <= values["warmup_fraction"] < 1),
-            ("beta", values["beta"] > 0),
-            ("learning_rate", values["learning_rate"] > 0),
-            ("weight_decay", values["weight_decay"] >= 0),
-            ("lora_alpha", values["lora_alpha"] > 0),
+            ("beta", 0 < values["beta"] < math.inf),
+            ("learning_rate", 0 < values["learning_rate"] < math.inf),
+            ("weight_decay", 0 <= values["weight_decay"] < math.inf),
+            ("lora_alpha", 0 < values["lora_alpha"] < math.inf),
         ):
             if not sound:
                 raise ConfigError(f"method.{name} is {values[name]}, which is out of range")
