@@ -124,7 +124,7 @@ def test_a_query_longer_than_the_context_is_refused(tiny, views):
     train, test = views
     one = method(tiny)
     one.fit(train)
-    with pytest.raises(ConfigError, match=r"more than its context of 512"):
+    with pytest.raises(ConfigError, match=r"more than its context of 512; shorten the text, .*method.context_tokens"):
         one.respond(replace(test, queries=("It is fun. " * 300, "2", "2")))
 
 
