@@ -93,6 +93,16 @@ def test_a_local_pretrained_model_counts_by_its_files(tmp_path):
     assert run_identity(config, "data") != before
 
 
+def test_a_checkpoint_to_start_from_counts_by_its_files_wherever_it_lies(tmp_path):
+    found = []
+    for place, content in (("here", b"one"), ("there", b"one"), ("elsewhere", b"two")):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "weights").write_bytes(content)
+        config = composed("model=smollm2_135m", "method=soft_prompt", f"++method.start={tmp_path / place}")
+        found.append(run_identity(config, "data"))
+    assert found[0] == found[1] != found[2]
+
+
 def test_a_local_language_model_counts_by_its_files_wherever_it_lies(tmp_path):
     found = []
     for place, content in (("here", b"one"), ("there", b"one"), ("elsewhere", b"two")):

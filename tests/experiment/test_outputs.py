@@ -75,7 +75,7 @@ def test_cut_histories_are_counted_and_told(finished):
     ]
     assert len(cut) == 2
     assert min(cut) > 0
-    told = "histories or examples cut (to router.max_tokens or method.context_tokens), over all draws"
+    told = "histories, answers or examples cut (to max_tokens or method.context_tokens), over all draws"
     assert f"routing: {sum(cut):.0f} {told}" in out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -120,8 +121,8 @@ def test_a_checkpoint_starts_the_next_training_and_is_part_of_its_reference(tiny
     other.fit(replace(train, log=steps.append))
     assert steps[0]["train/loss"] == pytest.approx(np.log(2), abs=1e-5)
     assert steps[0]["train/reward_chosen"] == pytest.approx(0, abs=1e-5)
-    with pytest.raises(DataError, match=r"missing weights \['projector"):
-        method(tiny, start=str(tmp_path / "policy")).fit(train)
+    with pytest.raises(ConfigError, match=r"the soft_tokens 0, and method.soft_tokens is 1"):  # before any fit
+        method(tiny, start=str(tmp_path / "policy"))
 
 
 def test_without_a_pair_there_is_nothing_to_learn_from(tiny, views):
@@ -136,7 +137,7 @@ def test_a_query_longer_than_the_context_is_refused(tiny, views):
     train, test = views
     one = method(tiny)
     one.fit(train)
-    with pytest.raises(ConfigError, match=r"more than its context of 512"):
+    with pytest.raises(ConfigError, match=r"more than its context of 512; shorten the text, .*method.context_tokens"):
         one.respond(replace(test, queries=("It is fun. " * 300, "2", "2")))
 
 
@@ -146,6 +147,10 @@ def test_a_query_longer_than_the_context_is_refused(tiny, views):
         ({"lora_rank": -1}, r"method.lora_rank is -1, expected at least 0"),
         ({"soft_tokens": 0, "lora_rank": 0}, "nothing to train"),
         ({"beta": 0.0}, r"method.beta is 0.0"),
+        ({"beta": math.inf}, r"method.beta is inf"),
+        ({"learning_rate": math.nan}, r"method.learning_rate is nan"),
+        ({"max_tokens": 0}, r"method.max_tokens is 0, expected at least 1"),
+        ({"lora_targets": ()}, r"method.lora_targets is empty"),
         ({"lora_dropout": 1.0}, r"method.lora_dropout is 1.0"),
         ({"accumulate": 0}, r"method.accumulate is 0"),
         ({"engine": "trl"}, r"method.engine=trl trains an adapter alone: set method.soft_tokens=0"),
@@ -180,3 +185,20 @@ def test_an_unfinished_training_goes_on_in_a_folder_of_its_own(tiny, views, tmp_
     again.fit(replace(train, log=steps.append))
     assert len(steps) < 6
     assert [response.text for response in again.respond(test)] == expected
+
+
+def test_an_unfinished_training_is_continued_only_by_one_that_trains_alike_from_the_same_weights(tiny, views, tmp_path):
+    def place(start=None, **settings):
+        one = method(tiny, start=start)
+        one._trainer = TrainerSettings(threads=1, checkpoint_folder=str(tmp_path), **settings)
+        return one._unfinished([], np.zeros((1, 32), np.float32), 5)
+
+    assert place() == place(progress_bar=True)
+    assert len({place(), place(max_epochs=3), place(gradient_clip=1.0)}) == 3
+    found = []
+    for seed in (5, 6):  # the same folder with other weights
+        one = method(tiny)
+        one.fit(replace(views[0], seed=seed))
+        one.save(tmp_path / "policy")
+        found.append(place(start=str(tmp_path / "policy")))
+    assert found[0] != found[1]

@@ -32,7 +32,7 @@ def run_identity(config: Mapping[str, Any], data_digest: str, baseline: Mapping[
     """Return the 32-hex-digit identity of a run with this resolved config on this data.
 
     `baseline`: the values of the baseline router, which the config only names. A `router.pretrained` that is a folder
-    counts by its files.
+    counts by its files, and so does a `method.start`.
     """
     kept = {key: value for key, value in config.items() if key not in _NO_FIGURES}
     kept |= {role: _without_reach(kept[role]) for role in _ROLES if role in kept}
@@ -40,12 +40,12 @@ def run_identity(config: Mapping[str, Any], data_digest: str, baseline: Mapping[
     kept["trainer"] = {key: value for key, value in kept["trainer"].items() if key not in _NO_TRAINER_FIGURES}
     kept["dataset"] = {key: value for key, value in kept["dataset"].items() if key != "path"} | {"digest": data_digest}
     sources = [source_digest(), *(source_digest(module) for module in with_their_imports(config["plugins"]))]
-    routers = [kept["router"], baseline or {}]
-    weights = [_folder_digest(router.get("pretrained")) for router in routers]
+    begun = ((kept["router"], "pretrained"), (baseline or {}, "pretrained"), (kept.get("method") or {}, "start"))
+    weights = [_folder_digest(node.get(key)) for node, key in begun]
     # A folder counts by its files wherever it lies, a secret not at all.
-    kept["router"], baseline = (
-        {name: value for name, value in router.items() if name != "pretrained" or digest is None}
-        for router, digest in zip(routers, weights, strict=True)
+    kept["router"], baseline, kept["method"] = (
+        {name: value for name, value in node.items() if name != key or digest is None}
+        for (node, key), digest in zip(begun, weights, strict=True)
     )
     kept = without_secrets(kept)
     text = json.dumps([kept, sources, baseline, weights], sort_keys=True, ensure_ascii=False, default=str)
@@ -87,11 +87,12 @@ def _weights(path_or_id: object) -> object:
 
 def _folder_digest(path: object) -> str | None:
     """Return the digest of the files below a folder, None where `path` is none."""
-    if not isinstance(path, str) or not Path(path).is_dir():
+    folder = Path(path).expanduser() if isinstance(path, str) else None
+    if folder is None or not folder.is_dir():
         return None
     digest = blake2b(digest_size=16)
-    for file in sorted(file for file in Path(path).rglob("*") if file.is_file()):
-        digest.update(f"{file.relative_to(path)}\x1f".encode())
+    for file in sorted(file for file in folder.rglob("*") if file.is_file()):
+        digest.update(f"{file.relative_to(folder)}\x1f".encode())
         with file.open("rb") as handle:
             while block := handle.read(2**20):
                 digest.update(block)

@@ -103,5 +103,6 @@ class ChatEncoder:
         if self._context is not None and longest + room > self._context:
             raise ConfigError(
                 f"{self._name}: a chat of {longest} tokens and {room} for the answer make {longest + room}, "
-                f"more than its context of {self._context}; shorten the text, or lower max_tokens"
+                f"more than its context of {self._context}; shorten the text, or lower max_tokens (with retrieval: "
+                "method.context_tokens)"
             )

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from apm_lab.errors import ConfigError, DataError
 
-__all__ = ["PolicyDescription", "fitting", "read_policy", "write_policy"]
+__all__ = ["PolicyDescription", "fitting", "read_policy", "require_alike", "write_policy"]
 
 _WEIGHTS, _DESCRIPTION = "soft_prompt.safetensors", "soft_prompt.json"
 
@@ -66,6 +66,8 @@ def read_policy(folder: Path) -> tuple[dict[str, Tensor], PolicyDescription]:
     if not isinstance(found, dict) or set(found) != expected:
         names = set(found) if isinstance(found, dict) else set()
         raise DataError(f"{path}: missing {sorted(expected - names)}, extra {sorted(names - expected)}")
+    if not isinstance(found["settings"], dict):
+        raise DataError(f"{path}: settings is {found['settings']!r:.40}, expected an object")
     if _digest(content) != found["digest"]:
         raise DataError(f"{folder / _WEIGHTS} is not the file that {_DESCRIPTION} describes: damaged or replaced")
     try:
@@ -74,21 +76,36 @@ def read_policy(folder: Path) -> tuple[dict[str, Tensor], PolicyDescription]:
         raise DataError(f"{folder / _WEIGHTS} is not a safetensors file: {fault}") from fault
 
 
-def fitting(folder: Path, own: Mapping[str, Tensor], base: str, encoder: str) -> dict[str, Tensor]:
-    """Return the tensors of the checkpoint in `folder` where they fit a policy whose trained ones are `own`.
+def require_alike(folder: Path, told: PolicyDescription, own: PolicyDescription) -> None:
+    """Raise ConfigError where the checkpoint in `folder`, told of so, is none for a policy that is described by `own`.
 
-    Raises ConfigError for one of another base model, another encoder or other shapes, DataError naming keys that are
-    missing or too many.
+    It must have the same base model, encoder and pooling, parts of the same kind and size, and the same `lora_alpha`:
+    its adapter would be another one under another scale.
+    """
+    pairs: list[tuple[str, str, object, object]] = [
+        ("base model", "model", told.base, own.base),
+        ("encoder", "encoder", told.encoder, own.encoder),
+        ("pooling", "method.pooling", told.pooling, own.pooling),
+    ]
+    for name in ("soft_tokens", "projector", "lora_rank", "lora_alpha"):
+        pairs.append((name, f"method.{name}", told.settings.get(name), own.settings[name]))
+    theirs, mine = (" ".join(sorted(settings.get("targets", ()))) for settings in (told.settings, own.settings))
+    pairs.append(("layers", "method.lora_targets", theirs, mine))
+    for what, key, trained, asked in pairs:
+        if trained != asked:
+            raise ConfigError(
+                f"{folder} was trained with the {what} {trained}, and {key} is {asked}; set {key} to that one"
+            )
+
+
+def fitting(folder: Path, own: Mapping[str, Tensor], description: PolicyDescription) -> dict[str, Tensor]:
+    """Return the tensors of the checkpoint in `folder` where they fit a policy of this description and these tensors.
+
+    Raises ConfigError for one of another description (see `require_alike`) or other shapes, DataError naming keys that
+    are missing or too many.
     """
     tensors, told = read_policy(folder)
-    for what, key, theirs, mine in (
-        ("base model", "model", told.base, base),
-        ("encoder", "encoder", told.encoder, encoder),
-    ):
-        if theirs != mine:
-            raise ConfigError(
-                f"{folder} was trained with the {what} {theirs}, and {key} is {mine}; set {key} to that one"
-            )
+    require_alike(folder, told, description)
     missing, extra = sorted(set(own) - set(tensors)), sorted(set(tensors) - set(own))
     if missing or extra:
         raise DataError(f"{folder / _WEIGHTS}: missing weights {missing}, extra weights {extra}")

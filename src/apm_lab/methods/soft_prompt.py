@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -27,6 +28,7 @@ if TYPE_CHECKING:  # with torch and Lightning behind them
     from apm_lab.language.encoded_pairs import EncodedPairs
     from apm_lab.language.pair_batch import EncodedPair
     from apm_lab.language.soft_prompt import PolicySettings, SoftPromptPolicy
+    from apm_lab.language.soft_prompt_checkpoint import PolicyDescription
     from apm_lab.training.trainer_settings import TrainerSettings
 
 __all__ = ["SoftPrompt"]
@@ -103,6 +105,7 @@ class SoftPrompt:
             "engine": engine,
         }
         self._require_sound()
+        self._start_digest()  # what is wrong with it is said before anything is generated or judged
         self._settings: PolicySettings | None = None
         self._trained: dict[str, Tensor] | None = None
         self._counts = {"dropped": 0, "truncated": 0}
@@ -159,17 +162,10 @@ class SoftPrompt:
 
     def save(self, folder: Path) -> None:
         """Write what the last fit trained, with the base model's digest, into `folder`."""
-        from apm_lab.language.soft_prompt_checkpoint import PolicyDescription, write_policy
+        from apm_lab.language.soft_prompt_checkpoint import write_policy
 
         if self._settings is not None and self._trained is not None:
-            described = PolicyDescription(
-                base=self._base.identity,
-                encoder=self._encoder.identity,
-                pooling=self._pooling,
-                settings=asdict(self._settings),
-                beta=float(self._training["beta"]),
-            )
-            write_policy(folder, self._trained, described)
+            write_policy(folder, self._trained, self._described(self._settings))
 
     def most_calls(self, train: int, test: int, draws: int) -> Mapping[str, int]:
         """Return how many answers the trained model writes itself; none of them is kept in the store."""
@@ -202,18 +198,41 @@ class SoftPrompt:
 
         return PolicySettings(width=width, **self._parts)
 
+    def _described(self, settings: PolicySettings) -> PolicyDescription:
+        from apm_lab.language.soft_prompt_checkpoint import PolicyDescription
+
+        return PolicyDescription(
+            base=self._base.identity,
+            encoder=self._encoder.identity,
+            pooling=self._pooling,
+            settings=asdict(settings),
+            beta=float(self._training["beta"]),
+        )
+
+    def _start_digest(self) -> str | None:
+        """Return the digest of the checkpoint to start from, None without; raises where it is none for this method."""
+        if self._start is None:
+            return None
+        from apm_lab.language.soft_prompt_checkpoint import read_policy, require_alike
+
+        folder = Path(self._start).expanduser()
+        told = read_policy(folder)[1]
+        require_alike(folder, told, self._described(self._policy_settings(0)))
+        return told.digest
+
     def _begin(self, policy: SoftPromptPolicy) -> None:
         if self._start is not None:
             from apm_lab.language.soft_prompt_checkpoint import fitting
 
-            folder = Path(self._start).expanduser()
-            policy.fill(fitting(folder, policy.trained(), self._base.identity, self._encoder.identity))
+            policy.fill(fitting(Path(self._start).expanduser(), policy.trained(), self._described(policy.settings)))
 
     def _unfinished(self, pairs: Sequence[EncodedPair], embeddings: NDArray[np.float32], seed: int) -> Path | None:
         """Return where the state of an interrupted training lies: a folder of what it is trained on and how."""
         if self._trainer.checkpoint_folder is None:
             return None
-        told = (self._base.identity, self._encoder.identity, self._parts, self._training, self._start, seed, pairs)
+        how = replace(self._trainer, checkpoint_folder=None, progress_bar=False)
+        begun = self._start_digest()
+        told = (self._base.identity, self._encoder.identity, self._parts, self._training, how, begun, seed, pairs)
         digest = blake2b(repr(told).encode() + embeddings.tobytes(), digest_size=16).hexdigest()
         return Path(self._trainer.checkpoint_folder) / digest
 
@@ -235,13 +254,17 @@ class SoftPrompt:
         for name, smallest in least.items():
             if values[name] < smallest:
                 raise ConfigError(f"method.{name} is {values[name]}, expected at least {smallest}")
+        if self._max_tokens is not None and self._max_tokens < 1:
+            raise ConfigError(f"method.max_tokens is {self._max_tokens}, expected at least 1, or null for the context")
+        if values["lora_rank"] and not values["targets"]:
+            raise ConfigError("method.lora_targets is empty: name layers, or set method.lora_rank=0")
         for name, sound in (
             ("lora_dropout", 0 <= values["lora_dropout"] < 1),
             ("warmup_fraction", 0 <= values["warmup_fraction"] < 1),
-            ("beta", values["beta"] > 0),
-            ("learning_rate", values["learning_rate"] > 0),
-            ("weight_decay", values["weight_decay"] >= 0),
-            ("lora_alpha", values["lora_alpha"] > 0),
+            ("beta", 0 < values["beta"] < math.inf),
+            ("learning_rate", 0 < values["learning_rate"] < math.inf),
+            ("weight_decay", 0 <= values["weight_decay"] < math.inf),
+            ("lora_alpha", 0 < values["lora_alpha"] < math.inf),
         ):
             if not sound:
                 raise ConfigError(f"method.{name} is {values[name]}, which is out of range")

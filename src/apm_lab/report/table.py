@@ -120,7 +120,7 @@ def _notes(summary: Summary, health: Health) -> list[Text]:
     for arm in summary.arms.values():
         left_out = {
             "training users or prompts left out (ratings missing or equal)": arm.dropped,
-            "histories or examples cut (to router.max_tokens or method.context_tokens)": arm.truncated,
+            "histories, answers or examples cut (to max_tokens or method.context_tokens)": arm.truncated,
         }
         said = ", ".join(f"{count} {what}" for what, count in left_out.items() if count)
         if said:
