@@ -6,7 +6,7 @@
 Every row is a run of `python -m apm_lab`, so each is skipped when its results exist. Printed are the paper's values,
 the simulated oracle, routing with the small ModernBERT and with n-grams, and the Bayes reader; then which of the
 paper's orderings hold. The two numbers of a preset were fitted to the oracle's k = 1 cells; everything else is what
-came out.
+came out. The rows of the retrieval methods: `bench/paper_retrieval.py`.
 """
 
 import argparse
@@ -70,8 +70,8 @@ Figures = dict[str, dict[str, tuple[float, float]]]
 """Arm -> metric (`delta`, `wl`, `accuracy`) -> mean and s.d. over draws."""
 
 
-def run(row: Row, common: list[str], folder: Path) -> Figures:
-    """Return the figures of a row, from its run in `folder`."""
+def finished(row: Row, common: list[str], folder: Path) -> list[dict]:
+    """Return what a row's run in `folder` found over all draws: a dict per arm and metric."""
     command = [sys.executable, "-m", "apm_lab", *common, *row.overrides]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
@@ -79,10 +79,15 @@ def run(row: Row, common: list[str], folder: Path) -> Figures:
     place = re.search(r"^(?:results:|skipped: this run is done already, its results are in) (\S+)", done.stdout, re.M)
     if place is None:
         raise SystemExit(f"{row.table}, {row.name}: {done.stdout[-500:]}")
+    found = pq.read_table(folder / place[1] / "results.parquet").to_pylist()
+    return [figure for figure in found if figure["draw"] is None]
+
+
+def run(row: Row, common: list[str], folder: Path) -> Figures:
+    """Return the figures of a row, from its run in `folder`."""
     figures: Figures = {}
-    for found in pq.read_table(folder / place[1] / "results.parquet").to_pylist():
-        if found["draw"] is None:
-            figures.setdefault(found["method"], {})[found["metric"]] = (found["value"], found["sd"])
+    for found in finished(row, common, folder):
+        figures.setdefault(found["method"], {})[found["metric"]] = (found["value"], found["sd"])
     if "router=ngrams" in common:  # then it is no baseline beside another router but the method itself
         figures["routing[ngrams]"] = figures.pop("routing")
     return figures
@@ -153,34 +158,45 @@ def _falls(values: list[float]) -> bool:
     return all(one > other for one, other in pairwise(values))
 
 
-def main() -> None:
-    """Run what is missing, print the table and the orderings."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(text: str | None) -> argparse.ArgumentParser:
+    """Return a parser of the arguments that both benches of the paper's tables take; `text` describes the bench."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prompts", type=Path, help="JSON-lines file of prompts (default: the packaged ones)")
     parser.add_argument("--folder", type=Path, default=Path("outputs/paper_shapes"), help="where the runs are kept")
     parser.add_argument("--draws", type=int, default=10, help="mapping draws (the paper's 10)")
-    parser.add_argument("--router", default="modernbert_small", help="ngrams: the n-gram baseline alone, in minutes")
-    parser.add_argument("--jobs", type=int, default=1, help="how many runs at once, after the first")
     parser.add_argument("--quick", action="store_true", help="smoke size")
-    given = parser.parse_args()
+    return parser
+
+
+def place_and_overrides(given: argparse.Namespace, router: str) -> tuple[Path, list[str]]:
+    """Return the folder of the runs, made, and the overrides that all rows share."""
     common = [*SIZES["quick" if given.quick else "paper"], "logger=csv", "callbacks.checkpoints=false"]
-    common.append(f"router={given.router}")
+    common.append(f"router={router}")
     if given.prompts is not None:
         common.append(f"dataset.path={given.prompts.resolve()}")
-    if given.quick:
-        given.folder /= "quick"
-    else:
+    if not given.quick:
         common.append(f"mapping.draws={given.draws}")
-    given.folder.mkdir(parents=True, exist_ok=True)
+    folder = given.folder / "quick" if given.quick else given.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder, common
+
+
+def main() -> None:
+    """Run what is missing, print the table and the orderings."""
+    parser = arguments(__doc__)
+    parser.add_argument("--router", default="modernbert_small", help="ngrams: the n-gram baseline alone, in minutes")
+    parser.add_argument("--jobs", type=int, default=1, help="how many runs at once, after the first")
+    given = parser.parse_args()
+    folder, common = place_and_overrides(given, given.router)
     rows = _quick_rows() if given.quick else ROWS
     heads = [f"{name + ' Delta, W/L':>26s}" for name in ("oracle", "ModernBERT", "n-grams", "Bayes", "twin")]
     print(f"{'':9s} {'':17s} {'paper orcl.':>11s} {'paper rout.':>11s} {' '.join(heads)} {'seconds':>8s}")
     found: dict[str, Figures] = {}
     with ThreadPoolExecutor(given.jobs) as pool:
         # The first run makes most of the world; those at its side would make it a second time.
-        first = timed(rows[0], common, given.folder)
+        first = timed(rows[0], common, folder)
         for row, (figures, seconds) in zip(
-            rows, chain([first], pool.map(lambda row: timed(row, common, given.folder), rows[1:])), strict=True
+            rows, chain([first], pool.map(lambda row: timed(row, common, folder), rows[1:])), strict=True
         ):
             found[row.name] = figures
             cells = " ".join(cell(figures, arm) for arm in ARMS)
