@@ -63,7 +63,7 @@ def test_a_role_that_a_method_does_not_take_is_not_asked_for(capsys, monkeypatch
     ("changes", "said"),
     [
         (["method.neighbours=0"], "method.neighbours=0: expected at least 1"),
-        (["method.neighbours=25"], "method.neighbours=25: "),
+        (["method.neighbours=25"], "rag_exemplar learns; expected at least 25"),
         (["method.pooling=max"], "method.pooling='max': expected mean or concat"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from apm_lab.methods.views import TestView, TrainView
 from apm_lab.records import Response
 
-__all__ = ["AsksItself", "Checkpointed", "Counting", "Method", "learns"]
+__all__ = ["AsksItself", "Checkpointed", "Counting", "Method", "learns", "least_users"]
 
 
 @runtime_checkable
@@ -32,6 +32,11 @@ class Method(Protocol):
 def learns(method: object) -> bool:
     """Return whether the method reads the training view; it does unless it says otherwise."""
     return bool(getattr(method, "learns", True))
+
+
+def least_users(method: object) -> int:
+    """Return how many training users the method needs: 1 unless it says otherwise by an attribute `least_users`."""
+    return int(getattr(method, "least_users", 1))
 
 
 @runtime_checkable

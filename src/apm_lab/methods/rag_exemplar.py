@@ -45,6 +45,7 @@ class RagExemplar:
         context_tokens: int = 6000,
     ) -> None:
         require_options(neighbours, context_tokens)
+        self.least_users = neighbours  # so many are retrieved
         self.encoder, self._neighbours, self._pooling, self._most = encoder, neighbours, pooling, context_tokens
         self._pairs: dict[int, list[PreferencePair]] = {}
         self._rows: NDArray[np.float32] = np.zeros((0, 0), dtype=np.float32)

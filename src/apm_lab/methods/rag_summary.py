@@ -52,6 +52,7 @@ class RagSummary:
         self, encoder: Embedder, summariser: StoredTexts, neighbours: int = 3, context_tokens: int = 6000
     ) -> None:
         require_options(neighbours, context_tokens)
+        self.least_users = neighbours  # so many are retrieved
         self.encoder, self.summariser, self._neighbours, self._most = encoder, summariser, neighbours, context_tokens
         self._pairs: dict[int, list[PreferencePair]] = {}
         self._rows: NDArray[np.float32] = np.zeros((0, 0), dtype=np.float32)

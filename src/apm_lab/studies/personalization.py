@@ -24,7 +24,7 @@ from apm_lab.language.recall import StoredTexts
 from apm_lab.language.stored_vectors import StoredVectors
 from apm_lab.maths.mapping import Mappings
 from apm_lab.maths.preference import preferences
-from apm_lab.methods.protocols import Method, learns
+from apm_lab.methods.protocols import Method, learns, least_users
 from apm_lab.methods.routing_oracle import RoutingOracle
 from apm_lab.records import Style
 from apm_lab.studies.arms import ArmDraw
@@ -179,8 +179,9 @@ class Personalization:
     def _require_people(self) -> None:
         if self.users.test < 1:
             raise ConfigError(f"users.test={self.users.test}: there is nobody to evaluate on; expected at least 1")
-        if self._trains and self.users.train < 1:
-            raise ConfigError(f"users.train={self.users.train}: {self.method_name} learns; expected at least 1")
+        least = least_users(self.method)
+        if self._trains and self.users.train < least:
+            raise ConfigError(f"users.train={self.users.train}: {self.method_name} learns; expected at least {least}")
 
     def _train_side(self, users: Users, progress: Progress) -> TrainSide:
         needed = needed_entries(preferences(self.mappings.matrices, users.attributes, self.normalise))
