@@ -23,7 +23,7 @@ def place(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("APM_LAB_MODELS", str(folder / "models"))
         patch.chdir(folder)
-        make_simulated_lm(simulated_lm_folder(), 32)
+        make_simulated_lm(simulated_lm_folder(), 160)  # with fewer it may say nothing, which stops a run
         yield folder
 
 

@@ -54,9 +54,10 @@ def test_it_is_a_model_that_answers_and_can_be_trained(tmp_path, monkeypatch):
         _ = model.identity
     model.ready()
     assert model.identity.startswith("simulated_lm-")
-    texts = model.generate([GenerationCall((Message("user", "How do plants grow?"),), sample) for sample in (1, 2)])
-    assert all(texts)
-    assert texts[0] != texts[1]
+    texts = model.generate(
+        [GenerationCall((Message("user", "How do plants grow?"),), sample) for sample in range(1, 9)]
+    )
+    assert len(set(texts)) > 2  # one that has learnt so little may well have nothing to say now and then
 
 
 def test_two_that_need_it_at_once_make_one(tmp_path, monkeypatch):
