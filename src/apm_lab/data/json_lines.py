@@ -1,4 +1,4 @@
-"""Files of one JSON object a line, plain or gzipped; every fault is named by file and line."""
+"""JSON files, plain or gzipped: one object a line, or one value a file; every fault is named by file and line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from apm_lab.errors import DataError
 
-__all__ = ["json_object", "raw_lines"]
+__all__ = ["json_file", "json_object", "raw_lines"]
 
 
 def raw_lines(file: Path) -> Iterator[bytes]:
@@ -38,3 +38,18 @@ def json_object(line: bytes, where: str) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise DataError(f"{where}: expected a JSON object, found {type(row).__name__}")
     return row
+
+
+def json_file(file: Path) -> Any:  # noqa: ANN401 (whatever the file holds)
+    """Return the value of a `.json` or `.json.gz` file; DataError naming the file where it is missing or damaged."""
+    try:
+        raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        return json.loads(raw)
+    except FileNotFoundError:
+        raise DataError(f"data file {file} does not exist; give its path with dataset.path=...") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as fault:
+        raise DataError(f"{file} is no complete gzip file ({fault}); fetch it again") from None
+    except OSError as fault:
+        raise DataError(f"{file} can't be read: {fault.strerror or fault}") from None
+    except (ValueError, RecursionError) as fault:
+        raise DataError(f"{file} is no JSON ({fault})") from None

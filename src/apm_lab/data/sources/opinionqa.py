@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import ast
 import csv
-import gzip
-import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from apm_lab.data.json_lines import json_file
 from apm_lab.errors import DataError
 
 __all__ = ["GroupCounts", "OpinionQuestion", "group_counts", "read_questions"]
@@ -159,15 +157,7 @@ def group_counts(file: Path | str, questions: Sequence[OpinionQuestion]) -> Grou
 
 
 def _json(path: Path) -> dict[str, dict[str, Any]]:
-    try:
-        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        content = json.loads(raw)
-    except FileNotFoundError:
-        raise DataError(f"data file {path} does not exist") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as fault:
-        raise DataError(f"{path} is no complete gzip file ({fault}); fetch it again") from None
-    except (OSError, ValueError, RecursionError) as fault:
-        raise DataError(f"{path} can't be read: {fault}") from None
+    content = json_file(path)
     if not isinstance(content, dict) or not all(isinstance(entry, dict) for entry in content.values()):
         raise DataError(f"{path}: expected an object of objects, by question key")
     return content

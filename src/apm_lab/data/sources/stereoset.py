@@ -6,14 +6,12 @@ Official file: repository moinnadeem/StereoSet, `data/dev.json`, CC BY-SA 4.0 (N
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from apm_lab.data.json_lines import json_file
 from apm_lab.errors import ConfigError, DataError, did_you_mean
 
 __all__ = ["BIAS_TYPES", "HALVES", "Half", "StereoSetItem", "read_stereoset"]
@@ -74,17 +72,7 @@ def _file(path: Path) -> Path:
 
 
 def _content(file: Path) -> Mapping[str, Any]:
-    try:
-        raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
-        content = json.loads(raw)
-    except FileNotFoundError:
-        raise DataError(f"data file {file} does not exist; give its path with dataset.path=...") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as fault:
-        raise DataError(f"{file} is no complete gzip file ({fault}); fetch it again") from None
-    except OSError as fault:
-        raise DataError(f"{file} can't be read: {fault.strerror or fault}") from None
-    except (ValueError, RecursionError) as fault:
-        raise DataError(f"{file} is no JSON ({fault})") from None
+    content = json_file(file)
     data = content.get("data") if isinstance(content, dict) else None
     if not isinstance(data, dict):
         raise DataError(f"{file}: expected an object with data.intersentence and data.intrasentence")
