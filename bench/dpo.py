@@ -17,8 +17,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from apm_lab.language.pair_batch import EncodedPair
 
 
 def peak_mb() -> float:
@@ -31,13 +35,21 @@ def now_mb() -> float:
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize() / 2**20
 
 
+def made_pairs(count: int, tokens: int, vocabulary: int) -> list[EncodedPair]:
+    """Return one batch; given again and again, it makes steps the same on both sides, whatever order they draw."""
+    from apm_lab.language.pair_batch import EncodedPair
+
+    rng, half = np.random.default_rng(0), tokens // 2
+    rows = rng.integers(5, vocabulary, size=(count, 3, half)).tolist()
+    return [EncodedPair(*map(tuple, row), 0) for row in rows]
+
+
 def side(name: str, arguments: argparse.Namespace) -> None:
     """Train a few steps and print what they took as a line of json."""
     import torch
 
     from apm_lab.language.hf_engine import load_engine
     from apm_lab.language.hf_weights import auto_dtype
-    from apm_lab.language.pair_batch import EncodedPair
     from apm_lab.language.soft_prompt import PolicySettings, SoftPromptPolicy
     from apm_lab.training import soft_prompt_trainer
     from apm_lab.training.pair_datamodule import Pairs
@@ -47,18 +59,7 @@ def side(name: str, arguments: argparse.Namespace) -> None:
     if name == "trl":
         import trl.trainer.dpo_trainer  # noqa: F401 (imports are no memory of a step)
     engine = load_engine(arguments.model, None, auto_dtype(arguments.dtype, "cpu"), "cpu")
-    rng = np.random.default_rng(0)
-    half, quarter = arguments.tokens // 2, arguments.tokens // 2
-    highest = engine.network.vocabulary
-    pairs = [  # one batch, again and again: every step is the same on both sides, whatever order they draw
-        EncodedPair(
-            tuple(rng.integers(5, highest, half).tolist()),
-            tuple(rng.integers(5, highest, quarter).tolist()),
-            tuple(rng.integers(5, highest, quarter).tolist()),
-            0,
-        )
-        for _ in range(arguments.pairs)
-    ]
+    pairs = made_pairs(arguments.pairs, arguments.tokens, engine.network.vocabulary)
     policy = SoftPromptPolicy(
         engine, PolicySettings(width=4, soft_tokens=arguments.soft, lora_rank=16, lora_dropout=0.0), seed=0
     )
@@ -71,15 +72,15 @@ def side(name: str, arguments: argparse.Namespace) -> None:
         gradient_checkpointing=False,
     )
     known = soft_prompt_trainer.with_reference
-    marks: list[float] = []
+    before: list[float] = []
 
     def reference(*given: object, **named: object) -> object:
         found = known(*given, **named)  # type: ignore[arg-type]
-        marks.extend([now_mb(), peak_mb()])
+        before.append(now_mb())
         return found
 
     soft_prompt_trainer.with_reference = reference  # type: ignore[assignment]
-    steps: list[tuple[float, float]] = []
+    steps: list[float] = []
     ends: list[float] = []
     optimizer_step = torch.optim.AdamW.step
 
@@ -95,18 +96,10 @@ def side(name: str, arguments: argparse.Namespace) -> None:
         settings,
         TrainerSettings(threads=arguments.threads),
         seed=0,
-        log=lambda figures: steps.append((figures["step"], figures["train/loss"])),
+        log=lambda figures: steps.append(figures["train/loss"]),
     )
-    seconds = np.diff(ends)[1:]
-    print(
-        json.dumps(
-            {
-                "seconds": float(np.median(seconds)),
-                "peak_mb": peak_mb() - marks[0],
-                "losses": [loss for _, loss in steps],
-            }
-        )
-    )
+    seconds = float(np.median(np.diff(ends)[1:]))
+    print(json.dumps({"seconds": seconds, "peak_mb": peak_mb() - before[0], "losses": steps}))
 
 
 def run(name: str, arguments: argparse.Namespace, soft: int = 0) -> dict[str, object]:

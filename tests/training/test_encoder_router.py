@@ -181,13 +181,13 @@ def saved(router, tmp_path):
 
 def rewrite(folder, change):
     """Change the weights and vouch for them, as a careless edit would."""
-    from apm_lab.training import router_checkpoint
+    from apm_lab.language.weight_files import digest_of
 
     tensors = change(load_file(folder / "router.safetensors"))
     save_file(tensors, folder / "router.safetensors")
     description = json.loads((folder / "router.json").read_text())
     content = (folder / "router.safetensors").read_bytes()
-    description["digests"]["router.safetensors"] = router_checkpoint._digest(content)
+    description["digests"]["router.safetensors"] = digest_of(content)
     (folder / "router.json").write_text(json.dumps(description))
 
 

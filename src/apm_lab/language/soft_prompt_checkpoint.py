@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from apm_lab.errors import ConfigError, DataError
+from apm_lab.language.weight_files import digest_of, require_fitting, write_whole
 
 __all__ = ["PolicyDescription", "fitting", "read_policy", "require_alike", "write_policy"]
 
@@ -45,9 +44,9 @@ def write_policy(folder: Path, tensors: Mapping[str, Tensor], description: Polic
     # A description left from before must not vouch for new weights while they are being written.
     (folder / _DESCRIPTION).unlink(missing_ok=True)
     content = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
-    _write(folder / _WEIGHTS, content)
-    told = {**asdict(description), "digest": _digest(content)}
-    _write(folder / _DESCRIPTION, json.dumps(told, indent=1, sort_keys=True).encode())
+    write_whole(folder / _WEIGHTS, content)
+    told = {**asdict(description), "digest": digest_of(content)}
+    write_whole(folder / _DESCRIPTION, json.dumps(told, indent=1, sort_keys=True).encode())
 
 
 def read_policy(folder: Path) -> tuple[dict[str, Tensor], PolicyDescription]:
@@ -68,7 +67,7 @@ def read_policy(folder: Path) -> tuple[dict[str, Tensor], PolicyDescription]:
         raise DataError(f"{path}: missing {sorted(expected - names)}, extra {sorted(names - expected)}")
     if not isinstance(found["settings"], dict):
         raise DataError(f"{path}: settings is {found['settings']!r:.40}, expected an object")
-    if _digest(content) != found["digest"]:
+    if digest_of(content) != found["digest"]:
         raise DataError(f"{folder / _WEIGHTS} is not the file that {_DESCRIPTION} describes: damaged or replaced")
     try:
         return load_tensors(content), PolicyDescription(**found)
@@ -106,27 +105,5 @@ def fitting(folder: Path, own: Mapping[str, Tensor], description: PolicyDescript
     """
     tensors, told = read_policy(folder)
     require_alike(folder, told, description)
-    missing, extra = sorted(set(own) - set(tensors)), sorted(set(tensors) - set(own))
-    if missing or extra:
-        raise DataError(f"{folder / _WEIGHTS}: missing weights {missing}, extra weights {extra}")
-    for name, tensor in own.items():
-        if tensor.shape != tensors[name].shape:
-            raise ConfigError(
-                f"{folder / _WEIGHTS}: {name} has shape {tuple(tensors[name].shape)}, expected {tuple(tensor.shape)}"
-            )
+    require_fitting(folder / _WEIGHTS, tensors, own)
     return tensors
-
-
-def _digest(content: bytes) -> str:
-    return blake2b(content, digest_size=16).hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    try:
-        draft.write_bytes(content)
-        draft.replace(path)
-    except OSError as fault:
-        draft.unlink(missing_ok=True)
-        reason = fault.strerror or fault
-        raise DataError(f"{path} can't be written: {reason}; free space and give the same command again") from fault

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
-from apm_lab.errors import ConfigError, DataError
+from apm_lab.errors import DataError
+from apm_lab.language.weight_files import digest_of, require_fitting, write_whole
 from apm_lab.training.targets import Objective
 
 __all__ = ["RouterDescription", "fill", "read_description", "read_weights", "write_checkpoint"]
@@ -53,10 +52,10 @@ def write_checkpoint(
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
     contents = {_WEIGHTS: save_tensors(tensors), _TOKENIZER: tokenizer.encode()}
     for name, content in contents.items():
-        _write(folder / name, content)
-    digests = {name: _digest(content) for name, content in contents.items()}
+        write_whole(folder / name, content)
+    digests = {name: digest_of(content) for name, content in contents.items()}
     written = RouterDescription(**description, digests=digests)
-    _write(folder / _DESCRIPTION, json.dumps(asdict(written), indent=1, sort_keys=True).encode())
+    write_whole(folder / _DESCRIPTION, json.dumps(asdict(written), indent=1, sort_keys=True).encode())
     return written
 
 
@@ -79,7 +78,7 @@ def read_weights(folder: Path, description: RouterDescription) -> tuple[dict[str
     contents = {}
     for name in (_WEIGHTS, _TOKENIZER):
         contents[name] = _read(folder / name)
-        if _digest(contents[name]) != description.digests.get(name):
+        if digest_of(contents[name]) != description.digests.get(name):
             raise DataError(f"{folder / name} is not the file that {_DESCRIPTION} describes: damaged or replaced")
     try:
         tensors = load_tensors(contents[_WEIGHTS])
@@ -91,19 +90,8 @@ def read_weights(folder: Path, description: RouterDescription) -> tuple[dict[str
 def fill(module: nn.Module, tensors: Mapping[str, Tensor], source: Path) -> None:
     """Copy `tensors` into `module`; DataError names missing and extra keys, ConfigError one of another shape."""
     own = module.state_dict()
-    missing, extra = sorted(set(own) - set(tensors)), sorted(set(tensors) - set(own))
-    if missing or extra:
-        raise DataError(f"{source}: missing weights {missing}, extra weights {extra}")
-    for name, tensor in own.items():
-        if tensor.shape != tensors[name].shape:
-            raise ConfigError(
-                f"{source}: {name} has shape {tuple(tensors[name].shape)}, expected {tuple(tensor.shape)}"
-            )
+    require_fitting(source, tensors, own)
     module.load_state_dict(dict(tensors), strict=True)
-
-
-def _digest(content: bytes) -> str:
-    return blake2b(content, digest_size=16).hexdigest()
 
 
 def _read(path: Path) -> bytes:
@@ -111,14 +99,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise DataError(f"{path} can't be read: {error.strerror}") from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    try:
-        draft.write_bytes(content)
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        reason = error.strerror or error
-        raise DataError(f"{path} can't be written: {reason}; free space and give the same command again") from error
