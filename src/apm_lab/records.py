@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Message", "Prompt", "Response", "Style"]
+__all__ = ["ChoiceQuestion", "Group", "Message", "Prompt", "Response", "Style"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +55,30 @@ class Response:
     style: Style | None = None
     text: str | None = None
     sample: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceQuestion:
+    """A question that comes with its choices: `text` holds its context too; `choices` in the order they are shown."""
+
+    id: str
+    text: str
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """People who have these values of these traits in common: one of each, or several for an intersection."""
+
+    traits: tuple[str, ...]
+    values: tuple[str, ...]
+
+    @property
+    def trait(self) -> str:
+        """What the group is one value of, as tables have it: `AGE`, or `AGE x SEX`."""
+        return " x ".join(self.traits)
+
+    @property
+    def value(self) -> str:
+        """The group within its trait: `18-29`, or `18-29 x Female`."""
+        return " x ".join(self.values)
