@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from transformers.cache_utils import Cache, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+from transformers.cache_utils import Cache
 
 from apm_lab.errors import ConfigError
-from apm_lab.language.hf_rows import RowLayer
+from apm_lab.language.hf_body import Body
 from apm_lab.maths.dpo import token_log_probs
 
 __all__ = ["Network"]
@@ -28,23 +26,24 @@ class Network:
 
     def __init__(self, model: Any, device: str) -> None:  # noqa: ANN401
         self.model, self.device = model, device
-        self._body, self._head = model.base_model, model.get_output_embeddings()
-        self._soft: torch.Tensor | None = None
+        self.body, self._head = Body(model.base_model, model.config, device), model.get_output_embeddings()
         self._config = model.config.get_text_config()
-        takes = inspect.signature(type(self._body).forward).parameters
-        self._cache_name = "cache" if "cache" in takes else "past_key_values"
-        layers = DynamicCache(config=self._config).layers
-        self._layers = len(layers)
-        # Recurrent layers keep a state instead of columns: their rows can't be shared, taken out or put in.
-        self.plain = all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
-        sliding = any(isinstance(layer, DynamicSlidingWindowLayer) for layer in layers)
-        self.window: int | None = getattr(self._config, "sliding_window", None) if sliding else None
         self._require_known_head(model)
 
     @property
     def context(self) -> int | None:
         """The most positions the model knows."""
-        return getattr(self._config, "max_position_embeddings", None)
+        return self.body.context
+
+    @property
+    def plain(self) -> bool:
+        """Whether each token is remembered in a column of its own, so that rows can be shared."""
+        return self.body.plain
+
+    @property
+    def window(self) -> int | None:
+        """How many columns some layers look back; None for all."""
+        return self.body.window
 
     @property
     def vocabulary(self) -> int:
@@ -53,46 +52,25 @@ class Network:
 
     def cache(self) -> Cache:
         """Return an empty cache that fits the model."""
-        if self.plain:
-            return Cache(layers=[RowLayer() for _ in range(self._layers)])
-        return DynamicCache(config=self._config)
+        return self.body.cache()
 
     def hidden(
         self, ids: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor, cache: Cache | None
     ) -> torch.Tensor:
         """Return the last hidden states (B, T, H) of tokens (B, T); `mask` (B, L + T) says which columns are real."""
-        given = {self._cache_name: cache} if cache is not None else {}
-        if self._soft is None:
-            given["input_ids"] = ids
-        else:
-            given["inputs_embeds"] = self.embedded(ids, self._soft)
-        out = self._body(attention_mask=mask, position_ids=positions, use_cache=cache is not None, **given)
-        state: torch.Tensor = out.last_hidden_state
-        return state
+        return self.body.hidden(ids, mask, positions, cache)
 
     def embedded(self, ids: torch.Tensor, soft: torch.Tensor) -> torch.Tensor:
         """Return the embeddings (B, T, H) of tokens (B, T), in which id `-1 - i` stands for the vector `soft[i]`."""
-        vectors: torch.Tensor = self.model.get_input_embeddings()(ids.clamp(min=0))
-        places = (ids < 0).nonzero(as_tuple=True)
-        return vectors.index_put(places, soft[-1 - ids[places]].to(vectors.dtype))
+        return self.body.embedded(ids, soft)
 
-    @contextmanager
-    def prefixed(self, soft: torch.Tensor | None) -> Iterator[None]:
+    def prefixed(self, soft: torch.Tensor | None) -> AbstractContextManager[None]:
         """Let negative ids stand for vectors of `soft` (n, H) inside, as `embedded` has it."""
-        self._soft = soft
-        try:
-            yield
-        finally:
-            self._soft = None
+        return self.body.prefixed(soft)
 
     def states(self, vectors: torch.Tensor, mask: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """Return the last hidden states (B, T, H) of embeddings (B, T, H), differentiable by them.
-
-        `mask`: (B, T), which columns are real, or (B, 1, T, T), which column sees which.
-        """
-        out = self._body(inputs_embeds=vectors, attention_mask=mask, position_ids=positions, use_cache=False)
-        state: torch.Tensor = out.last_hidden_state
-        return state
+        """Return the last hidden states (B, T, H) of embeddings (B, T, H), differentiable by them (`Body.states`)."""
+        return self.body.states(vectors, mask, positions)
 
     def log_probs(self, hidden: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the log-probability (n,) of each target after its hidden state (n, H), differentiable by those."""

@@ -9,7 +9,7 @@ import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
 if TYPE_CHECKING:
-    from apm_lab.language.hf_network import Network
+    from apm_lab.language.hf_body import Reads
 
 __all__ = ["RowLayer", "Rows"]
 
@@ -71,7 +71,7 @@ class Rows:
     Columns are shared: a row that is shorter has columns that are masked. `seen` (B,) counts a row's own tokens.
     """
 
-    def __init__(self, network: Network, count: int) -> None:
+    def __init__(self, network: Reads, count: int) -> None:
         self._network, self.count, self.length = network, count, 0
         self._cache = network.cache()
         self._mask = torch.zeros((count, 0), dtype=torch.bool, device=network.device)
