@@ -2,8 +2,9 @@
 
 import pytest
 
-from apm_lab.experiment.schema import GROUPS, faults
+from apm_lab.experiment.schema import faults
 from apm_lab.experiment.signature import read_signature
+from apm_lab.experiment.study_groups import groups_of_study
 
 SOURCE = """
 raise RuntimeError("imported")
@@ -87,4 +88,4 @@ def test_nested_nodes_are_checked(typed):
 
 def test_every_missing_group_is_named():
     named = {fault.partition(":")[0] for fault in faults({**REST, "plugins": []})}
-    assert named == set(GROUPS)
+    assert named == set(groups_of_study({}))

@@ -21,7 +21,7 @@ __all__ = ["run_identity", "setting_of", "source_digest", "with_their_imports"]
 # What cannot change a figure.
 _NO_FIGURES = ("logger", "outputs", "store", "debug", "plan", "budget", "prices")
 # Of a language model, at any depth: where it is and how fast it is asked. A router's batch size is no such thing.
-_ROLES = ("model", "generator", "rewriter", "judge", "summariser", "encoder")
+_ROLES = ("model", "generator", "rewriter", "judge", "summariser", "encoder", "reward_model")
 _NO_MODEL_FIGURES = ("base_url", "api_key_env", "concurrency", "timeout_s", "batch_size", "folder")
 _NO_TRAINER_FIGURES = ("progress_bar", "checkpoint_folder")
 # A method, what it is built from, and what is fitted or written beside it: who is asked, and what, is the same.
@@ -36,11 +36,13 @@ def run_identity(config: Mapping[str, Any], data_digest: str, baseline: Mapping[
     """
     kept = {key: value for key, value in config.items() if key not in _NO_FIGURES}
     kept |= {role: _without_reach(kept[role]) for role in _ROLES if role in kept}
-    kept["callbacks"] = {key: value for key, value in kept["callbacks"].items() if key != "checkpoints"}
+    # Groups that the study does not have are not there.
+    kept["callbacks"] = {key: value for key, value in (kept.get("callbacks") or {}).items() if key != "checkpoints"}
     kept["trainer"] = {key: value for key, value in kept["trainer"].items() if key not in _NO_TRAINER_FIGURES}
     kept["dataset"] = {key: value for key, value in kept["dataset"].items() if key != "path"} | {"digest": data_digest}
     sources = [source_digest(), *(source_digest(module) for module in with_their_imports(config["plugins"]))]
-    begun = ((kept["router"], "pretrained"), (baseline or {}, "pretrained"), (kept.get("method") or {}, "start"))
+    router, method = kept.get("router") or {}, kept.get("method") or {}
+    begun = ((router, "pretrained"), (baseline or {}, "pretrained"), (method, "start"))
     weights = [_folder_digest(node.get(key)) for node, key in begun]
     # A folder counts by its files wherever it lies, a secret not at all.
     kept["router"], baseline, kept["method"] = (
@@ -74,6 +76,8 @@ def _without_reach(node: Any) -> Any:  # noqa: ANN401 (any value of a config)
     """
     if isinstance(node, Mapping):
         kept = {key: _without_reach(value) for key, value in node.items() if key not in _NO_MODEL_FIGURES}
+        found = {key: _folder_digest(kept[key]) for key in ("checkpoint",) if key in kept}
+        kept |= {key: digest for key, digest in found.items() if digest is not None}
         return {**kept, "path_or_id": _weights(kept["path_or_id"])} if "path_or_id" in kept else kept
     return [_without_reach(value) for value in node] if isinstance(node, list) else node
 

@@ -21,9 +21,19 @@ from apm_lab.experiment.job import Job
 from apm_lab.experiment.progress import StageProgress
 from apm_lab.studies.personalization import Personalization, PersonalizationDraws
 
-__all__ = ["manifest", "model_name", "peak_mb"]
+__all__ = ["manifest", "model_name", "package_versions", "peak_mb"]
 
-_PACKAGES = ("torch", "lightning", "transformers", "tokenizers", "scikit-learn", "numpy", "scipy", "hydra-core")
+_PACKAGES = (
+    "torch",
+    "lightning",
+    "transformers",
+    "tokenizers",
+    "scikit-learn",
+    "numpy",
+    "scipy",
+    "statsmodels",
+    "hydra-core",
+)
 
 
 def manifest(
@@ -48,7 +58,7 @@ def manifest(
         "method": study.method_name,
         "overrides": job.overrides,
         "seed": config["seed"],
-        "versions": {"apm_lab": __version__, "python": platform.python_version(), **_versions()},
+        "versions": {"apm_lab": __version__, "python": platform.python_version(), **package_versions()},
         "source_digest": source_digest(),
         "data": {
             "digest": data.digest,
@@ -89,7 +99,8 @@ def peak_mb() -> float:
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def _versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
+    """Return the versions of the libraries that figures depend on."""
     found = {}
     for package in _PACKAGES:
         try:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from apm_lab.data.pool import Pool
+from apm_lab.data.steering import steering_prompts
 from apm_lab.errors import ConfigError
 from apm_lab.experiment.schema import faults
 from apm_lab.experiment.size import oversized
+from apm_lab.experiment.study_groups import PERSPECTIVES
 
 __all__ = ["require_sound"]
 
@@ -26,16 +28,39 @@ def require_sound(config: Mapping[str, Any]) -> None:
 
 
 def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
+    for key, place in (("outputs", config["outputs"]), ("store.path", config["store"]["path"])):
+        if not place.strip() or "\0" in place:
+            yield f"{key}={place!r}: expected a path"
+    yield from _budget_faults(config)
+    if config["study"]["_target_"] == PERSPECTIVES:
+        yield from _perspectives_contradictions(config)
+    else:
+        yield from _personalization_contradictions(config)
+
+
+def _perspectives_contradictions(config: Mapping[str, Any]) -> Iterator[str]:
+    study, model = config["study"], config["reward_model"]
+    for key in ("min_respondents", "format_questions"):
+        if study[key] < 0:
+            yield f"study.{key}={study[key]}: expected at least 0"
+    if not model["temperature"] > 0:
+        yield f"reward_model.temperature={model['temperature']}: expected a number above 0"
+    if any(limit is not None for limit in (config.get("budget") or {}).values()):
+        yield "budget: study=perspectives asks models in this process only, which cost nothing; take it out"
+    try:
+        steering_prompts(config["steering"]["forms"], config["steering"]["traits"])
+    except ConfigError as fault:
+        yield str(fault)
+
+
+def _personalization_contradictions(config: Mapping[str, Any]) -> Iterator[str]:
     users = config["users"]
     for key, least in (("train", 0), ("test", 1), ("validation", 0), ("active", 1), ("turns", 1)):
         if users[key] < least:
             yield f"users.{key}={users[key]}: expected at least {least}"
     if config["judge"]["retries"] < 0:
         yield f"judge.retries={config['judge']['retries']}: expected at least 0"
-    for key, place in (("outputs", config["outputs"]), ("store.path", config["store"]["path"])):
-        if not place.strip() or "\0" in place:
-            yield f"{key}={place!r}: expected a path"
-    yield from _money_faults(config)
+    yield from _price_faults(config)
     yield from _shared_folders(config)
     path = config["dataset"].get("path")
     if (
@@ -56,10 +81,13 @@ def _contradictions(config: Mapping[str, Any]) -> Iterator[str]:
     yield from oversized(config, N, M)
 
 
-def _money_faults(config: Mapping[str, Any]) -> Iterator[str]:
+def _budget_faults(config: Mapping[str, Any]) -> Iterator[str]:
     for key, value in (config.get("budget") or {}).items():
         if value is not None and value < 0:
             yield f"budget.{key}={value}: expected at least 0, or null for no limit"
+
+
+def _price_faults(config: Mapping[str, Any]) -> Iterator[str]:
     for name, price in config["prices"]["models"].items():
         numbers = isinstance(price, list) and all(type(each) in (int, float) and each >= 0 for each in price)
         if not numbers or len(price) != 2:

@@ -11,28 +11,10 @@ from typing import Any
 
 from apm_lab.errors import ConfigError, did_you_mean
 from apm_lab.experiment.signature import Parameter, plugin_fault, read_signature
+from apm_lab.experiment.study_groups import GROUPS, PERSPECTIVES, groups_of_study, unread_groups
 
-__all__ = ["GROUPS", "INJECTED", "completed", "faults", "node_faults"]
+__all__ = ["INJECTED", "completed", "faults", "node_faults"]
 
-GROUPS = (
-    "study",
-    "model",
-    "generator",
-    "rewriter",
-    "judge",
-    "summariser",
-    "encoder",
-    "dataset",
-    "users",
-    "pool",
-    "mapping",
-    "method",
-    "router",
-    "trainer",
-    "logger",
-    "callbacks",
-    "prices",
-)
 INJECTED = (
     "router",
     "encoder",
@@ -45,6 +27,7 @@ INJECTED = (
     "job_type",
     "name",
     "score",
+    "template",
 )
 """Parameters that `build` hands over itself when a config does not name them."""
 _NAMES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
@@ -56,13 +39,17 @@ _READ = {
     "users": "apm_lab.studies.personalization.UserSettings",
     "judge": f"{_SETTINGS}.JudgeSettings",
     "study": f"{_SETTINGS}.PersonalizationSettings",
+    "reward_model": f"{_SETTINGS}.RewardModelSettings",
+    "distance": "apm_lab.studies.opinions.DistanceSettings",
+    "steering": f"{_SETTINGS}.SteeringSettings",
+    "format": "apm_lab.studies.question_format.FormatSettings",
     "pool": f"{_SETTINGS}.PoolSettings",
     "mapping": f"{_SETTINGS}.MappingSettings",
     "callbacks": f"{_SETTINGS}.CallbackSettings",
     "prices": f"{_SETTINGS}.PriceSettings",
 }
 """Groups whose values are read by key before their class is made, and the class whose keys these are."""
-_INSIDE = {"mapping": "kind", "judge": "model"}
+_INSIDE = {"mapping": "kind", "judge": "model", "reward_model": "model"}
 
 
 def faults(config: Mapping[str, Any]) -> list[str]:
@@ -75,7 +62,8 @@ def faults(config: Mapping[str, Any]) -> list[str]:
             signature = read_signature(f"{_SETTINGS}.{name.capitalize()}Settings")
             found += _check_keys(name, config[name], signature)
     found += [f"plugins: {fault}" for fault in map(plugin_fault, plugins) if fault]
-    for group in GROUPS:
+    found += unread_groups(config)
+    for group in groups_of_study(config):
         node = config.get(group)
         if not isinstance(node, Mapping):
             found.append(f"{group}: expected one of the group's options, found {node!r}")
@@ -138,6 +126,8 @@ def node_faults(where: str, node: Mapping[str, Any], plugins: tuple[str, ...]) -
 
 def _lacking(group: str, node: Mapping[str, Any], plugins: tuple[str, ...]) -> list[str]:
     """Return a fault where a node's class has not the keys that runs read from this group."""
+    if group == "study" and node["_target_"] == PERSPECTIVES:
+        return []
     needed = read_signature(_READ[group]) if group in _READ else None
     there = {**_literal_defaults(node["_target_"], plugins), **node}
     missing = [key for key in needed or () if key not in there]

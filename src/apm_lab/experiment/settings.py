@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from apm_lab.language.protocols import ScoreModel
+from apm_lab.language.reward_model import RewardModel
 from apm_lab.maths.mapping import MappingKind
 
 __all__ = [
@@ -14,9 +15,12 @@ __all__ = [
     "JudgeSettings",
     "MappingSettings",
     "PersonalizationSettings",
+    "PerspectivesSettings",
     "PoolSettings",
     "PriceSettings",
+    "RewardModelSettings",
     "RootSettings",
+    "SteeringSettings",
     "StoreSettings",
 ]
 
@@ -116,3 +120,38 @@ class CallbackSettings:
 
     judging: bool = False
     checkpoints: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerspectivesSettings:
+    """`min_respondents`: groups with fewer are left out and listed.
+
+    `format_questions`: of how many questions the format sensitivity is measured (0: of none), `format_ids`: of which,
+    where not of the first ones.
+    """
+
+    min_respondents: int = 30
+    format_questions: int = 0
+    format_ids: list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardModelSettings:
+    """Who rates answers, how it is asked, and how rewards become opinions.
+
+    `template`: `raw` (RMP's own string), `chat` (the model's chat template), or what the model's class names.
+    `temperature` of the softmax; `standardize` divides rewards by their own s.d. over the data set first.
+    """
+
+    model: RewardModel
+    template: str
+    temperature: float = 1.0
+    standardize: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SteeringSettings:
+    """`forms`: which steering prompts are put before the questions; `traits`: of which traits (null: of all twelve)."""
+
+    forms: list[str]
+    traits: list[str] | None = None

@@ -56,6 +56,10 @@ class StoredRewards:
             found.append(keys)
         return found
 
+    def held(self, keys: Sequence[bytes]) -> dict[bytes, float]:
+        """Return the rewards among these keys that are stored."""
+        return self._shelf.of(self.key_header, self._counts).get(list(dict.fromkeys(keys)))
+
     def missing(self, calls: Sequence[RewardCall]) -> list[RewardCall]:
         """Return what the model would be asked for these calls: each answer that is not stored, once."""
         keys = self.keys(calls)

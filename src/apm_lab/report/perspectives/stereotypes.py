@@ -1,0 +1,229 @@
+"""RQ2 and RQ3 on stereotypes as tables: BBQ's confusion, correctness and bias, StereoSet's shares and their tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from apm_lab.maths.stereotype import BiasScore
+from apm_lab.report.frame import Frame, frame
+from apm_lab.studies.steered_stereotypes import CLAIMS, SteeredShares
+from apm_lab.studies.stereotypes import BBQ_KINDS, STEREOSET_KINDS, BbqAudit, StereoSetAudit
+
+__all__ = ["bbq_figures", "bbq_frames", "shares_frames", "stereoset_figures", "stereoset_frames"]
+
+_ENDS = 8
+
+
+def bbq_frames(audits: Sequence[BbqAudit]) -> list[Frame]:
+    """Return the tables `confusion`, `correct`, `correct_tests` and `bias`, with and without refusals."""
+    return [_confusion(audits), _correct(audits), _tests(audits), _bias(audits)]
+
+
+def _name(audit: BbqAudit) -> str:
+    return "removed" if audit.removed else "among the choices"
+
+
+def _confusion(audits: Sequence[BbqAudit]) -> Frame:
+    rows = [
+        (_name(audit), gold, *counts, counts[place] / counts.sum() if counts.sum() else None)
+        for audit in audits
+        for place, (gold, counts) in enumerate(zip(BBQ_KINDS, audit.confusion, strict=True))
+    ]
+    shown = {"refusals": "{refusals}", "gold": "{gold}", **{kind: f"{{{kind}}}" for kind in BBQ_KINDS}}
+    plain = audits[0]
+    return frame(
+        "confusion",
+        "BBQ: the most rewarded answer against the gold answer, counts",
+        ("refusals", "gold", *BBQ_KINDS, "recall"),
+        rows,
+        {**shown, "recall": "{recall:.3f}"},
+        note=(
+            f"{plain.items} items; {plain.unresolved} that name no one stereotyped group are left out here, "
+            f"{plain.missing} with a reward missing everywhere; {plain.tied} ties drawn"
+        ),
+    )
+
+
+def _correct(audits: Sequence[BbqAudit]) -> Frame:
+    rows = [
+        (_name(audit), group.trait, group.value, audit.test.total[place], audit.test.share[place])
+        for audit in audits
+        for place, group in enumerate(audit.groups)
+    ]
+    first = len(audits[0].groups)
+    ranked = sorted((row for row in range(first) if rows[row][3]), key=lambda row: -rows[row][4])
+    chosen = ranked if len(ranked) <= 2 * _ENDS else [*ranked[:_ENDS], *ranked[-_ENDS:]]
+    return frame(
+        "correct",
+        "BBQ: share of correct answers by stereotyped group, best and worst",
+        ("refusals", "category", "group", "items", "correct"),
+        rows,
+        {"group": "{category}: {group}", "correct": "{correct:.3f}", "items": "{items}"},
+        chosen=chosen,
+        note=f"{first} groups; all of them, and without refusals, are in correct.parquet",
+    )
+
+
+def _tests(audits: Sequence[BbqAudit]) -> Frame:
+    rows = [
+        (_name(audit), audit.test.statistic, audit.test.degrees, audit.test.p_value, int((audit.test.total > 0).sum()))
+        for audit in audits
+    ]
+    return frame(
+        "correct_tests",
+        "Is it the same for every group?",
+        ("refusals", "statistic", "degrees", "p_value", "groups"),
+        rows,
+        {"refusals": "{refusals}", "chi-square": "{statistic:.1f}", "d.f.": "{degrees}", "p": "{p_value:.2g}"},
+    )
+
+
+def _bias(audits: Sequence[BbqAudit]) -> Frame:
+    def row(audit: BbqAudit, category: str, context: str, score: BiasScore) -> tuple[Any, ...]:
+        return _name(audit), category, context, score.value, score.accuracy, score.about_a_person, score.items
+
+    rows = [
+        row(audit, category, context, score)
+        for audit in audits
+        for category, ambiguous, clear in audit.bias
+        for context, score in (("ambiguous", ambiguous), ("disambiguated", clear))
+    ]
+    return frame(
+        "bias",
+        "BBQ: bias score (1: every answer about a person shows the stereotype) and accuracy",
+        ("refusals", "category", "context", "bias", "accuracy", "about_a_person", "items"),
+        rows,
+        {
+            "category": "{category}",
+            "context": "{context}",
+            "bias": "{bias:+.3f}",
+            "accuracy": "{accuracy:.3f}",
+            "about a person": "{about_a_person}",
+            "items": "{items}",
+        },
+        chosen=[place for place, one in enumerate(rows) if one[0] == _name(audits[0])],
+    )
+
+
+def bbq_figures(audits: Sequence[BbqAudit]) -> dict[str, float | None]:
+    """Return the headline figures: bias and accuracy by context, refusals among the choices."""
+    _, ambiguous, clear = audits[0].bias[0]
+    return {
+        "bias_ambiguous": ambiguous.value,
+        "bias_disambiguated": clear.value,
+        "accuracy_ambiguous": ambiguous.accuracy,
+        "accuracy_disambiguated": clear.accuracy,
+    }
+
+
+def stereoset_frames(audit: StereoSetAudit) -> list[Frame]:
+    """Return the table `shares`: of each kind, over all, by domain and by target term."""
+    rows = list(_share_rows(audit))
+    domains = [place for place, row in enumerate(rows) if row[1] == ""]
+    terms = [place for place, row in enumerate(rows) if row[1]]
+    terms.sort(key=lambda place: -(rows[place][6] or 0.0))
+    chosen = [*domains, *(terms if len(terms) <= 2 * _ENDS else [*terms[:_ENDS], *terms[-_ENDS:]])]
+    scores = (
+        "StereoSet's scores: "
+        f"LM {_percent(audit.language_model)}, SS {_percent(audit.stereotype)}, ICAT {_percent(audit.icat)}"
+    )
+    return [
+        frame(
+            "shares",
+            "StereoSet: shares of the most rewarded sentence, over all, by domain, and terms with most and least of it",
+            ("domain", "term", "items", *STEREOSET_KINDS, *(f"share_{kind}" for kind in STEREOSET_KINDS)),
+            rows,
+            {
+                "": "{domain} {term}",
+                "stereotype": "{share_stereotype:.3f}",
+                "antistereotype": "{share_antistereotype:.3f}",
+                "unrelated": "{share_unrelated:.3f}",
+                "items": "{items}",
+            },
+            chosen=chosen,
+            note=f"{scores}; {audit.missing} items with a reward missing, {audit.tied} ties drawn",
+        )
+    ]
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _share_rows(audit: StereoSetAudit) -> Iterator[tuple[Any, ...]]:
+    domains = list(dict.fromkeys(group.trait for group in audit.groups))
+    of_domain = {
+        domain: np.sum(
+            [counts for group, counts in zip(audit.groups, audit.counts, strict=True) if group.trait == domain], axis=0
+        )
+        for domain in domains
+    }
+    yield _share_row("all", "", audit.overall)
+    yield from (_share_row(domain, "", counts) for domain, counts in of_domain.items())
+    for group, counts in zip(audit.groups, audit.counts, strict=True):
+        yield _share_row(group.trait, group.value, counts)
+
+
+def _share_row(domain: str, term: str, counts: Any) -> tuple[Any, ...]:  # noqa: ANN401 (an array)
+    n = int(counts.sum())
+    return domain, term, n, *counts.tolist(), *(counts / n if n else [None] * len(counts))
+
+
+def stereoset_figures(audit: StereoSetAudit) -> dict[str, float | None]:
+    """Return the headline figures: StereoSet's scores in percent, and the share of stereotypes."""
+    n = int(audit.overall.sum())
+    return {
+        "lm_score": audit.language_model,
+        "stereotype_score": audit.stereotype,
+        "icat": audit.icat,
+        "share_stereotype": float(audit.overall[0]) / n if n else None,
+    }
+
+
+def shares_frames(tests: Sequence[SteeredShares]) -> list[Frame]:
+    """Return the tables `steering_tests` (a row per claim and prompt) and `steering_rejections` (RMP Tables 1, 15)."""
+    columns = ("claim", "form", "trait", "group", *STEREOSET_KINDS, "z", "p_value", "rejected", "rejected_globally")
+    rows = [
+        (
+            *(test.claim, test.form, *((test.group.trait, test.group.value) if test.group else ("", ""))),
+            *test.counts.tolist(),
+            *(test.z, test.p_value, test.rejected, test.rejected_globally),
+            *(test.paired_n, test.paired_p, test.paired_rejected),
+        )
+        for test in tests
+    ]
+    counted = [
+        (
+            *(claim, form, trait, len(own), sum(test.rejected for test in own)),
+            *(sum(test.paired_rejected for test in own), sum(test.rejected_globally for test in own)),
+        )
+        for claim in CLAIMS
+        for form in dict.fromkeys(test.form for test in tests)
+        for trait in ("all", *dict.fromkeys(test.group.trait for test in tests if test.group))
+        if (own := [test for test in tests if test.claim == claim and test.form == form and _of(test, trait)])
+    ]
+    return [
+        frame("steering_tests", "", (*columns, "paired_n", "paired_p", "paired_rejected"), rows, {}),
+        frame(
+            "steering_rejections",
+            "StereoSet, steered: null hypotheses rejected (false discovery rate .05 within form and claim)",
+            ("claim", "form", "trait", "prompts", "rejected", "paired_rejected", "rejected_globally"),
+            counted,
+            {
+                "claim": "{claim}",
+                "form": "{form}",
+                "prompts": "{prompts}",
+                "z-test": "{rejected}",
+                "exact, paired": "{paired_rejected}",
+            },
+            chosen=[place for place, row in enumerate(counted) if row[2] == "all"],
+            note="the z-test takes samples to be independent, as the paper does; they are the same items",
+        ),
+    ]
+
+
+def _of(test: SteeredShares, trait: str) -> bool:
+    return trait == "all" or (test.group is not None and test.group.trait == trait)
