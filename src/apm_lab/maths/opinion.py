@@ -60,7 +60,8 @@ def group_opinions(
     given = np.broadcast_to(given, answers.shape)
     belongs = members.astype(np.float64)
     shares = np.stack([belongs @ np.where(answers == choice, given, 0.0) for choice in range(choices)], axis=-1)
-    answered = members.astype(np.int64) @ (answers != NO_ANSWER).astype(np.int64)
+    # People are counted in floats, which are exact there and whose product is many times as fast.
+    answered = (belongs @ (answers != NO_ANSWER).astype(np.float64)).astype(np.int64)
     total = shares.sum(axis=-1, keepdims=True)
     return shares / np.where(total > 0, total, 1.0), answered
 
