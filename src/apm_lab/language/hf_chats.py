@@ -67,7 +67,7 @@ class ChatEncoder:
         before: list[int] = self._encode(["\n"], add_special_tokens=False)[0]
         found = []
         for answer in answers:
-            alone, behind = self._encode([self._plain(answer), "\n" + self._plain(answer)], add_special_tokens=False)
+            alone, behind = self._encode([self.plain(answer), "\n" + self.plain(answer)], add_special_tokens=False)
             found.append(behind[len(before) :] if behind[: len(before)] == before else alone)
             if not found[-1]:
                 raise ConfigError(f"{self._name}: the answer {answer!r} has no tokens, so no probability")
@@ -79,7 +79,7 @@ class ChatEncoder:
     def _templated(self, chat: Sequence[Message]) -> str:
         from jinja2.exceptions import TemplateError
 
-        turns = [{"role": turn.role, "content": self._plain(turn.content)} for turn in chat]
+        turns = [{"role": turn.role, "content": self.plain(turn.content)} for turn in chat]
         try:
             return str(self._tokenizer.apply_chat_template(turns, **self._given))
         except TemplateError as fault:
@@ -93,9 +93,10 @@ class ChatEncoder:
             raise ConfigError(f"{self._name}: its chat template refuses a chat: {fault}") from None
 
     def _joined(self, chat: Sequence[Message]) -> str:
-        return "".join(f"{self._plain(turn.content)}\n" for turn in chat)
+        return "".join(f"{self.plain(turn.content)}\n" for turn in chat)
 
-    def _plain(self, text: str) -> str:
+    def plain(self, text: str) -> str:
+        """Return a text in which no special token is named."""
         return self._special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text) if self._special else text
 
     def _require_room(self, encoded: Sequence[Sequence[int]], room: int) -> None:
