@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm, spearmanr
 
-from apm_lab.maths.agreement import agreement, ranks
+from apm_lab.maths.agreement import agreement, permutation_p, ranks
 
 
 def test_the_best_aligned_group_has_rank_one_and_ties_are_averaged():
@@ -55,3 +55,18 @@ def test_what_can_not_be_told_is_none(values):
     assert found.friedman is None and found.kendall_w is None and found.p_value is None
     if np.ptp(values) == 0 or len(values) == 1:
         assert found.spearman is None
+
+
+def test_the_permutation_p_value_is_the_exact_one_of_a_small_case():
+    # Two models, three groups, equal ranks: one of the 3! orders of the second model agrees as well: 1/6.
+    p = permutation_p([[3.0, 2.0, 1.0], [0.9, 0.5, 0.1]], np.random.default_rng(0), 20_000)
+    assert p == pytest.approx(1 / 6, abs=0.01)
+    assert permutation_p([[1.0, 1.0], [1.0, 2.0]], np.random.default_rng(0)) is None
+    assert permutation_p([[1.0, 2.0]], np.random.default_rng(0)) is None
+
+
+def test_models_that_rank_by_chance_have_p_values_that_are_uniform():
+    rng = np.random.default_rng(3)
+    found = np.array([permutation_p(rng.normal(size=(4, 6)), rng, 199) for _ in range(300)])
+    assert np.mean(found <= 0.1) == pytest.approx(0.1, abs=0.05)
+    assert np.mean(found <= 0.5) == pytest.approx(0.5, abs=0.09)

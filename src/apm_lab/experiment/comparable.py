@@ -13,6 +13,7 @@ from rich.console import Console
 
 from apm_lab.errors import DataError
 from apm_lab.experiment.finished import read_manifest
+from apm_lab.experiment.finished_audits import compare_audits, is_audit, print_audits
 from apm_lab.experiment.finished_users import UserRows, read_user_rows
 from apm_lab.experiment.identity import setting_of
 from apm_lab.experiment.manifest import model_name
@@ -48,7 +49,11 @@ def print_together(console: Console, folders: Sequence[Path]) -> None:
 
     DataError where a folder holds no finished run, two have the same method, or they were not asked the same.
     """
-    runs = [_finished(folder, read_manifest(folder)) for folder in folders]
+    manifests = [read_manifest(folder) for folder in folders]
+    if all(map(is_audit, manifests)):
+        print_audits(console, folders)
+        return
+    runs = [_finished(folder, manifest) for folder, manifest in zip(folders, manifests, strict=True)]
     first = runs[0]
     for number, run in enumerate(runs):
         same = next((other for other in runs[:number] if other.method == run.method), None)
@@ -66,7 +71,7 @@ def compare_jobs(console: Console, jobs: Sequence[Mapping[str, Any]], folder: Pa
     All groups together are written to `comparison.parquet` in `folder`. What can't be read back is told and left out.
     """
     overrides = {str(job["folder"]): list(job["overrides"]) for job in jobs}
-    if len(overrides) < 2:
+    if len(overrides) < 2 or compare_audits(console, [Path(name) for name in overrides], folder):
         return False
     shared = set.intersection(*map(set, overrides.values()))
     columns: dict[str, list[Any]] = {}

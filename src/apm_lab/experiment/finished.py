@@ -22,6 +22,11 @@ __all__ = ["print_finished", "read_manifest"]
 def print_finished(console: Console, folder: Path) -> None:
     """Print the table and notes of the run in `folder`; DataError when no finished run is there, or it is damaged."""
     manifest = read_manifest(folder)
+    if manifest.get("study") == "perspectives":
+        from apm_lab.experiment.finished_audits import print_finished_audit
+
+        print_finished_audit(console, folder, manifest)
+        return
     parts = DrawParts(RunFolder(folder))
     try:
         arms = [parts.load(draw) for draw in range(len(manifest["blocks"]))]

@@ -29,12 +29,13 @@ from apm_lab.experiment.progress import StageProgress
 from apm_lab.experiment.run_folder import RunFolder
 from apm_lab.experiment.run_trackers import run_trackers
 from apm_lab.language.recall import CallCounts
-from apm_lab.report.frame import Frame, print_frame, rows_of
+from apm_lab.report.frame import Frame, rows_of
 from apm_lab.report.perspectives.findings import headline, opinion_columns, report_frames, reward_columns
+from apm_lab.report.perspectives.printed import print_audit
 from apm_lab.studies.perspectives import Findings
 from apm_lab.training.trackers import Trackers
 
-__all__ = ["PerspectivesRun", "print_audit"]
+__all__ = ["PerspectivesRun"]
 
 _ROLE = "reward_model"
 
@@ -96,6 +97,7 @@ class PerspectivesRun:
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "figures": dict(figures),
             "reward_model": choices.get(_ROLE),
+            "distance": findings.opinions.distance if findings.opinions is not None else None,
             "overrides": self._job.overrides,
             "seed": self._config["seed"],
             "versions": {"apm_lab": __version__, "python": platform.python_version(), **package_versions()},
@@ -104,7 +106,7 @@ class PerspectivesRun:
                 "digest": self._digest,
                 "questions": len(findings.questions),
                 "left_out": dict(findings.left_out),
-                "people": self._data.groups and len(self._data.groups) if isinstance(self._data, Survey) else None,
+                "groups": len(self._data.groups) if isinstance(self._data, Survey) else None,
             },
             "rewards": {"asked": findings.asked, "missing": findings.missing},
             "store": {"path": str(store.path), "version": VERSION},
@@ -136,18 +138,3 @@ def _report(trackers: Trackers, frames: list[Frame], figures: Mapping[str, float
     trackers.summary({name: value for name, value in figures.items() if value is not None})
     for each in frames:
         trackers.table(each.name, list(each.columns), [list(row.values()) for row in rows_of(each)])
-
-
-def print_audit(console: Console, manifest: Mapping[str, Any], frames: list[Frame]) -> None:
-    """Print an audit's tables and what must be read with them."""
-    console.print(str(manifest["title"]), style="bold", markup=False)
-    for each in frames:
-        if each.shown:
-            print_frame(console, each)
-    rewards = manifest["rewards"]
-    if rewards["missing"]:
-        console.print(
-            f"{rewards['missing']} of {rewards['asked']} rewards are missing: the model gave no finite number",
-            style="bold red",
-            markup=False,
-        )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # Hydra loads this file at every start, also for `--cfg`
 __all__ = ["SweepSummary", "begin", "conclude", "exit_code", "planned", "run_one"]
 
 _FIGURES = ("delta", "delta_low", "delta_high", "wl", "log_wl", "win_rate", "accuracy", "void", "judge_unhealthy")
+_MOST_FIGURES = 6  # of a study without a Delta that a table has room for
 _RECORD = "job.json"
 _LOST: dict[str, Any] = {"overrides": [], "state": "lost", "code": 1, "message": "killed or never started"}
 _failed: dict[str, int] = {"worst": 0}
@@ -37,7 +38,10 @@ def run_one(
     run: Callable[[], Outcome],
     console: Console,
 ) -> float | None:
-    """Run one job, keep its outcome in `job.json` of its Hydra folder, and return its Delta, None when it failed."""
+    """Run one job, keep its outcome in `job.json` of its Hydra folder, and return its first headline figure.
+
+    That is Delta, or what another study is summed up in; None when the job failed.
+    """
     from rich.markup import escape
 
     from apm_lab.experiment.run_folder import RunFolder
@@ -62,8 +66,8 @@ def run_one(
         RunFolder(folder).write_json(_RECORD, record)
     except ApmLabError as fault:  # the table will say that this job left no record
         console.print(str(fault), style="red", markup=False, soft_wrap=True)
-    delta: float | None = record.get("figures", {}).get("test/delta")
-    return delta
+    first: float | None = next(iter(record.get("figures", {}).values()), None)
+    return first
 
 
 def _mask(file: Path) -> None:
@@ -122,8 +126,9 @@ def conclude() -> None:
     console = terminal()
     console.print(_table(jobs))
     text = io.StringIO()
-    head = ["job", "overrides", "state", *_FIGURES, "folder", "message"]
-    csv.writer(text, lineterminator="\n").writerows([head, *map(_line, jobs)])
+    names = _names(jobs)
+    head = ["job", "overrides", "state", *names, "folder", "message"]
+    csv.writer(text, lineterminator="\n").writerows([head, *(_line(job, names) for job in jobs)])
     RunFolder(folder).write_text("summary.csv", text.getvalue())
     console.print(f"summary: {folder / 'summary.csv'}", soft_wrap=True, markup=False)
     _compare(console, folder, jobs)
@@ -162,29 +167,44 @@ def _record(file: Path) -> dict[str, Any]:
     return {}
 
 
+def _names(jobs: list[dict[str, Any]]) -> list[str]:
+    """Return the names of the jobs' figures: the benchmark's, or those of another study."""
+    found = dict.fromkeys(name.removeprefix("test/") for job in jobs for name in job.get("figures", {}))
+    return list(_FIGURES) if "delta" in found or not found else list(found)
+
+
 def _table(jobs: list[dict[str, Any]]) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
     given = [set(job["overrides"]) for job in jobs if job["state"] != "lost"]
     shared = set.intersection(*given) if len(jobs) > 1 else set()
+    names = _names(jobs)
     table = Table(title=f"{len(jobs)} jobs", title_justify="left")
-    for column in ("job", "Delta", "95% interval", "W/L", "win rate", "accuracy", "state"):
+    benchmark = names == list(_FIGURES)
+    heads = ["Delta", "95% interval", "W/L", "win rate", "accuracy"] if benchmark else names[:_MOST_FIGURES]
+    for column in ("job", *heads, "state"):
         table.add_column(column)
     for job in jobs:
         varied = " ".join(override for override in job["overrides"] if override not in shared) or "(defaults)"
         name = f"job {job['number']}" if job["state"] == "lost" else varied
-        table.add_row(escape(name), *_cells(_figures(job)), escape(_state(job)))
+        figures = _figures(job, names)
+        cells = _cells(figures) if benchmark else [_plain(figures[each]) for each in heads]
+        table.add_row(escape(name), *cells, escape(_state(job)))
     return table
 
 
-def _line(job: dict[str, Any]) -> list[Any]:
+def _line(job: dict[str, Any], names: list[str]) -> list[Any]:
     said = job.get("folder", ""), job.get("message", "")
-    return [job["number"], " ".join(job["overrides"]), job["state"], *_figures(job).values(), *said]
+    return [job["number"], " ".join(job["overrides"]), job["state"], *_figures(job, names).values(), *said]
 
 
-def _figures(job: dict[str, Any]) -> dict[str, float]:
-    return {name: job.get("figures", {}).get(f"test/{name}", math.nan) for name in _FIGURES}
+def _figures(job: dict[str, Any], names: list[str]) -> dict[str, float]:
+    return {name: job.get("figures", {}).get(f"test/{name}", math.nan) for name in names}
+
+
+def _plain(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.3f}"
 
 
 def _cells(figures: dict[str, Any]) -> list[str]:

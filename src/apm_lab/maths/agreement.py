@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Agreement", "agreement", "ranks"]
+__all__ = ["Agreement", "agreement", "permutation_p", "ranks"]
 
 Array = NDArray[np.float64]
 
@@ -65,3 +65,26 @@ def _correlations(ranked: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         found: Array = centred @ centred.T / (norms[:, None] * norms)
     return found
+
+
+def permutation_p(values: ArrayLike, rng: np.random.Generator, permutations: int = 9999) -> float | None:
+    """Return the p-value of Kendall's W (and so of the mean Spearman) of values (R, G) when models rank by chance.
+
+    Every model's ranks are permuted on their own; the observed W counts as one of them. None below two models or two
+    groups, or where some model ranks all groups alike.
+    """
+    ranked = ranks(values)
+    models, groups = ranked.shape
+    if models < 2 or groups < 2 or not np.ptp(ranked, axis=1).all():
+        return None
+
+    def spread(sums: Array) -> Array:
+        found: Array = np.square(sums - sums.mean(axis=-1, keepdims=True)).sum(axis=-1)
+        return found
+
+    sums = np.zeros((permutations, groups))
+    for row in ranked:
+        sums += rng.permuted(np.broadcast_to(row, (permutations, groups)), axis=1)
+    # Sums of ranks are halves: what differs by less is rounding.
+    extreme = int((spread(sums) >= spread(ranked.sum(axis=0)) - 1e-9).sum())
+    return (1 + extreme) / (1 + permutations)

@@ -15,7 +15,7 @@ from apm_lab.records import ChoiceQuestion
 
 __all__ = ["FormatSettings", "alterations", "asked"]
 
-STYLES = ("list", "ordinal", "alphabetical")
+STYLES: tuple[Literal["list", "ordinal", "alphabetical"], ...] = ("list", "ordinal", "alphabetical")
 _MOST_ORDERS = 5  # permutations beside the level order
 
 

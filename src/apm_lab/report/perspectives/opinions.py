@@ -127,8 +127,14 @@ def opinion_figures(audit: OpinionAudit) -> dict[str, float | None]:
 
 
 def steered_frames(audit: OpinionAudit, steered: SteeredOpinions) -> list[Frame]:
-    """Return the tables `steering` (a row per form and group) and `steering_forms` (a row per form)."""
-    return [_by_form(steered), _by_group(audit, steered)]
+    """Return the tables `steering_forms`, `steering` (by form and group) and `steering_questions`."""
+    questions = [
+        (form, question.id, steered.before[form][place], steered.after[form][place])
+        for form in steered.forms
+        for place, question in enumerate(audit.survey.questions)
+    ]
+    by_question = frame("steering_questions", "", ("form", "question", "before", "after"), questions, {})
+    return [_by_form(steered), _by_group(audit, steered), by_question]
 
 
 def _by_form(steered: SteeredOpinions) -> Frame:

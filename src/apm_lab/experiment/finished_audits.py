@@ -1,0 +1,126 @@
+"""Finished audits, read back: one printed again, several held against each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from apm_lab.errors import DataError
+from apm_lab.experiment.finished import read_manifest
+from apm_lab.experiment.run_folder import RunFolder
+from apm_lab.report.frame import Frame, print_frame, rows_of
+from apm_lab.report.perspectives.across import ModelAudit, across_frames
+from apm_lab.report.perspectives.printed import print_audit
+
+__all__ = ["compare_audits", "is_audit", "print_audits", "print_finished_audit", "read_frames"]
+
+
+def is_audit(manifest: Mapping[str, Any]) -> bool:
+    """Return whether a manifest is that of an audit of a reward model."""
+    return manifest.get("study") == "perspectives"
+
+
+def print_finished_audit(console: Console, folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Print a finished audit's tables as the run did."""
+    print_audit(console, manifest, list(read_frames(folder, manifest).values()))
+    console.print(f"results: {folder}", soft_wrap=True, markup=False)
+
+
+def read_frames(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Frame]:
+    """Return a finished audit's tables by name; DataError where one is missing or damaged."""
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowException
+
+    found = {}
+    try:
+        for name, told in manifest["frames"].items():
+            columns = pq.read_table(folder / f"{name}.parquet").to_pydict()
+            found[name] = Frame(name, told["title"], columns, told["shown"], told["chosen"], told["note"])
+    except (KeyError, TypeError, AttributeError, OSError, ArrowException) as fault:
+        raise DataError(f"{folder}: written by another apm_lab, or damaged ({fault})") from None
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    folder: Path
+    dataset: str
+    data: str
+    audit: ModelAudit
+
+
+def _finished(folder: Path, manifest: Mapping[str, Any]) -> _Finished:
+    import pyarrow.parquet as pq
+    from pyarrow import ArrowException
+
+    frames = {name: rows_of(each) for name, each in read_frames(folder, manifest).items()}
+    try:
+        if (folder / "opinions.parquet").is_file():
+            frames["opinions"] = pq.read_table(folder / "opinions.parquet").to_pylist()
+        data = str(manifest["data"]["digest"])
+        dataset = str(manifest["title"]).rpartition(" on ")[2]
+        return _Finished(folder, dataset, data, ModelAudit(_model(manifest), manifest.get("distance"), frames))
+    except (KeyError, TypeError, OSError, ArrowException) as fault:
+        raise DataError(f"{folder}: written by another apm_lab, or damaged ({fault})") from None
+
+
+def _model(manifest: Mapping[str, Any]) -> str:
+    """Return what tables call the model: its option, or where that is used for several, its own name."""
+    header = manifest["store"]["key_headers"]["reward_model"]
+    option = str(manifest["reward_model"])
+    return f"{option} ({header[1].partition('@')[0]})" if option == "lm_loglik" else option
+
+
+def print_audits(console: Console, folders: Sequence[Path], out: Path | None = None) -> None:
+    """Print how audits of several reward models on the same data agree; write the tables below `out` where given.
+
+    DataError where two audits are not of the same data, or of one model.
+    """
+    found = [_finished(folder, read_manifest(folder)) for folder in folders]
+    first = found[0]
+    for number, other in enumerate(found[1:], 1):
+        if other.data != first.data:
+            raise DataError(f"{first.folder} and {other.folder} are audits on different data; give runs on the same")
+        same = next((each for each in found[:number] if each.audit.name == other.audit.name), None)
+        if same is not None:
+            raise DataError(f"{same.folder} and {other.folder} are both of {other.audit.name}; give one run of each")
+    frames = across_frames([each.audit for each in found])
+    named = ", ".join(each.audit.name for each in found)
+    console.print(f"{len(found)} reward models on {first.dataset}: {named}", style="bold", markup=False)
+    for each in frames:
+        if each.shown:
+            print_frame(console, each)
+        if out is not None:
+            RunFolder(out).write_parquet(f"across/{each.name}.parquet", each.columns)
+
+
+def compare_audits(console: Console, folders: Sequence[Path], out: Path) -> bool:
+    """Print how the audits among these runs agree, for each data set that several models were audited on."""
+    by_setting: dict[str, list[Path]] = {}
+    for folder in folders:
+        try:
+            manifest = read_manifest(folder)
+        except DataError:
+            continue
+        if is_audit(manifest):
+            setting = [manifest["data"]["digest"], *_settings(manifest)]
+            by_setting.setdefault(json.dumps(setting), []).append(folder)
+    several = [group for group in by_setting.values() if len(group) > 1]
+    for number, group in enumerate(several):
+        place = out if len(several) == 1 else out / f"data-{number}"
+        try:
+            print_audits(console, group, place)
+        except DataError as fault:
+            console.print(f"left out of the comparison: {fault}", style="yellow", markup=False, soft_wrap=True)
+    return bool(several)
+
+
+def _settings(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the overrides that are not about the reward model: runs that differ in them are not compared."""
+    words = [str(word) for word in manifest["overrides"]]
+    return sorted(word for word in words if not word.startswith(("reward_model", "logger", "trainer", "outputs")))
