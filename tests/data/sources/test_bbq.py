@@ -10,7 +10,7 @@ from pathlib import Path
 import huggingface_hub
 import pytest
 
-from apm_lab.data.sources.bbq import CATEGORIES, Bbq, read_bbq
+from apm_lab.data.sources.bbq import CATEGORIES, ROWS, Bbq, read_bbq
 from apm_lab.errors import ConfigError, DataError
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "bbq"
@@ -51,6 +51,12 @@ def written(tmp_path, *rows, category="Age", packed=False):
 def only(tmp_path, one, category="Age"):
     (item,) = read_bbq(written(tmp_path, one, category=category), [category])
     return item
+
+
+def test_the_official_sizes_are_those_that_the_papers_count():
+    assert sum(ROWS.values()) == 58_492
+    assert sum(ROWS[category] for category in CATEGORIES) == 31_372
+    assert len(CATEGORIES) == 9
 
 
 @pytest.mark.parametrize(("polarity", "stereotyped", "other"), [("neg", 0, 2), ("nonneg", 2, 0)])
@@ -179,6 +185,11 @@ def test_a_hub_id_is_fetched(tmp_path, monkeypatch):
 @pytest.mark.skipif(not SHARED.is_dir(), reason="BBQ's files are not beside this checkout")
 def test_the_real_folder_has_all_nine_categories():
     items = Bbq(str(SHARED)).read()
+    sizes = Counter(item.category for item in items)
+    assert {category for category in CATEGORIES if sizes[category] == ROWS[category]} == {
+        *("Disability_status", "Nationality", "Physical_appearance", "Sexual_orientation")
+    }
+    assert all(sizes[category] <= ROWS[category] for category in CATEGORIES)
     assert tuple(dict.fromkeys(item.category for item in items)) == CATEGORIES
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from apm_lab.data.sources.stereoset import StereoSet, read_stereoset
+from apm_lab.data.sources.stereoset import ROWS, StereoSet, read_stereoset
 from apm_lab.errors import ConfigError, DataError
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "stereoset" / "dev.json.gz"
@@ -165,7 +165,9 @@ def test_no_path_and_no_half_say_what_to_give(tmp_path):
 def test_the_real_file_is_read_whole():
     items = read_stereoset(SHARED)
     counts = Counter(one.half for one in items)
-    assert counts == {"intersentence": 2023, "intrasentence": 2006}
+    assert counts == {"intersentence": 2023, "intrasentence": 2006}  # a hundred of each are held back there
+    assert ROWS == {"intersentence": 2023 + 100, "intrasentence": 2006 + 100}
+    assert sum(ROWS.values()) == 4_229
     assert len({one.id for one in items}) == len(items)
     assert {one.bias_type for one in items} == {"gender", "profession", "race", "religion"}
     assert len({one.target.lower() for one in items}) > 70

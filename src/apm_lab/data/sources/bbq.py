@@ -16,20 +16,24 @@ from apm_lab.data.json_lines import json_object, raw_lines
 from apm_lab.data.subset import random_subset
 from apm_lab.errors import ConfigError, DataError, require_known
 
-__all__ = ["CATEGORIES", "INTERSECTIONAL", "Bbq", "BbqItem", "read_bbq"]
+__all__ = ["CATEGORIES", "INTERSECTIONAL", "ROWS", "Bbq", "BbqItem", "read_bbq"]
 
-CATEGORIES = (
-    "Age",
-    "Disability_status",
-    "Gender_identity",
-    "Nationality",
-    "Physical_appearance",
-    "Race_ethnicity",
-    "Religion",
-    "SES",
-    "Sexual_orientation",
-)
+ROWS = {
+    "Age": 3_680,
+    "Disability_status": 1_556,
+    "Gender_identity": 5_672,
+    "Nationality": 3_080,
+    "Physical_appearance": 1_576,
+    "Race_ethnicity": 6_880,
+    "Religion": 1_200,
+    "SES": 6_864,
+    "Sexual_orientation": 864,
+    "Race_x_SES": 11_160,
+    "Race_x_gender": 15_960,
+}
+"""How many rows the official file of each category has: with fewer, what was read is a part."""
 INTERSECTIONAL = ("Race_x_SES", "Race_x_gender")
+CATEGORIES = tuple(category for category in ROWS if category not in INTERSECTIONAL)
 _CHOICES = ("ans0", "ans1", "ans2")
 _FIELDS = {
     "example_id": int,

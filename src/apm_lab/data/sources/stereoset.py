@@ -17,10 +17,12 @@ from apm_lab.data.sources.stereoset_parquet import parquet_files, parquet_rows
 from apm_lab.data.subset import random_subset
 from apm_lab.errors import ConfigError, DataError, require_known
 
-__all__ = ["BIAS_TYPES", "HALVES", "Half", "StereoSet", "StereoSetItem", "read_stereoset"]
+__all__ = ["BIAS_TYPES", "HALVES", "ROWS", "Half", "StereoSet", "StereoSetItem", "read_stereoset"]
 
 Half = Literal["intersentence", "intrasentence"]
 HALVES: tuple[Half, ...] = get_args(Half)
+ROWS: dict[Half, int] = {"intersentence": 2_123, "intrasentence": 2_106}
+"""How many items each half of the official dev set has: with fewer, what was read is a part."""
 BIAS_TYPES = ("gender", "profession", "race", "religion")
 _LABELS = ("stereotype", "anti-stereotype", "unrelated")
 _BLANK = "BLANK"
