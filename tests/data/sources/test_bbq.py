@@ -7,9 +7,10 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 
-from apm_lab.data.sources.bbq import CATEGORIES, read_bbq
+from apm_lab.data.sources.bbq import CATEGORIES, ROWS, Bbq, read_bbq
 from apm_lab.errors import ConfigError, DataError
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "bbq"
@@ -50,6 +51,12 @@ def written(tmp_path, *rows, category="Age", packed=False):
 def only(tmp_path, one, category="Age"):
     (item,) = read_bbq(written(tmp_path, one, category=category), [category])
     return item
+
+
+def test_the_official_sizes_are_those_that_the_papers_count():
+    assert sum(ROWS.values()) == 58_492
+    assert sum(ROWS[category] for category in CATEGORIES) == 31_372
+    assert len(CATEGORIES) == 9
 
 
 @pytest.mark.parametrize(("polarity", "stereotyped", "other"), [("neg", 0, 2), ("nonneg", 2, 0)])
@@ -120,10 +127,70 @@ def test_faults_are_named_by_file_and_line(tmp_path, one, told):
 
 
 def test_what_is_not_there_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"holds no Age.jsonl or .jsonl.gz"):
+    with pytest.raises(DataError, match=r"no Age.jsonl \(or packed as .gz\); give dataset.path=FOLDER with BBQ"):
         read_bbq(tmp_path, ["Age"])
-    with pytest.raises(ConfigError, match=r"no BBQ category 'age'; did you mean Age"):
+    with pytest.raises(ConfigError, match=r"BBQ has no category 'age'; did you mean Age"):
         read_bbq(tmp_path, ["age"])
+    written(tmp_path, row())
+    written(tmp_path, row("SES", ["lowSES"], ("lowSES", "highSES")), category="SES")
+    with pytest.raises(DataError, match=r"no Religion.jsonl, Race_x_SES.jsonl .*there are Age, SES") as fault:
+        read_bbq(tmp_path, ["Age", "Religion", "Race_x_SES", "SES"])
+    assert str(fault.value).endswith("dataset.categories=[Age,SES] takes these")
+    with pytest.raises(ConfigError, match=r"dataset.categories is empty; name at least one of Age"):
+        read_bbq(tmp_path, [])
+    assert len(read_bbq(tmp_path, ["SES", "SES"])) == 1
+
+
+def test_files_lie_in_one_of_several_folders_or_in_their_data(tmp_path):
+    (tmp_path / "BBQ/data").mkdir(parents=True)
+    (tmp_path / "more").mkdir()
+    written(tmp_path / "BBQ/data", row())
+    written(tmp_path / "more", row("SES", ["lowSES"], ("lowSES", "highSES")), category="SES")
+    both = Bbq([str(tmp_path / "BBQ"), str(tmp_path / "more")], categories=["SES", "Age"])
+    assert [item.category for item in both.read()] == ["SES", "Age"]
+    assert len(Bbq(str(tmp_path / "BBQ"), categories=["Age"]).read()) == 1
+    (tmp_path / "more").rename(tmp_path / "BBQ/bbq_lite")
+    assert len(Bbq(str(tmp_path / "BBQ"), categories=["SES", "Age"]).read()) == 2
+
+
+def test_some_items_are_drawn_by_the_seed_in_the_files_order(tmp_path):
+    written(tmp_path, *(row(example_id=number) for number in range(50)))
+    drawn = [item.id for item in Bbq(str(tmp_path), ["Age"], items=20).read()]
+    assert len(set(drawn)) == 20
+    assert drawn == sorted(drawn, key=lambda name: int(name.partition("/")[2]))
+    assert drawn == [item.id for item in Bbq(str(tmp_path), ["Age"], items=20).read()]
+    assert drawn != [item.id for item in Bbq(str(tmp_path), ["Age"], items=20, seed=1).read()]
+    assert len(Bbq(str(tmp_path), ["Age"], items=99).read()) == 50
+    with pytest.raises(ConfigError, match=r"dataset.items=0: expected at least 1, or null for all"):
+        Bbq(str(tmp_path), ["Age"], items=0).read()
+
+
+@pytest.mark.parametrize("path", [None, []])
+def test_no_path_says_which_download_it_is(path):
+    with pytest.raises(DataError, match=r"dataset.path is not set; .*nyu-mll/BBQ.*heegyu/bbq"):
+        Bbq(path).read()
+
+
+def test_a_hub_id_is_fetched(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        huggingface_hub, "snapshot_download", lambda name, **kw: asked.append((name, kw["allow_patterns"])) or tmp_path
+    )
+    (tmp_path / "data").mkdir()
+    written(tmp_path / "data", row())
+    assert len(Bbq("heegyu/bbq", ["Age"]).read()) == 1
+    assert asked == [("heegyu/bbq", ["*.jsonl", "*.jsonl.gz"])]
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="BBQ's files are not beside this checkout")
+def test_the_real_folder_has_all_nine_categories():
+    items = Bbq(str(SHARED)).read()
+    sizes = Counter(item.category for item in items)
+    assert {category for category in CATEGORIES if sizes[category] == ROWS[category]} == {
+        *("Disability_status", "Nationality", "Physical_appearance", "Sexual_orientation")
+    }
+    assert all(sizes[category] <= ROWS[category] for category in CATEGORIES)
+    assert tuple(dict.fromkeys(item.category for item in items)) == CATEGORIES
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="BBQ's files are not beside this checkout")

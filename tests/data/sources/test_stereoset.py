@@ -7,9 +7,12 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import huggingface_hub
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from apm_lab.data.sources.stereoset import read_stereoset
+from apm_lab.data.sources.stereoset import ROWS, StereoSet, read_stereoset
 from apm_lab.errors import ConfigError, DataError
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "stereoset" / "dev.json.gz"
@@ -62,7 +65,7 @@ def test_faults_are_named_by_item(tmp_path, one, told):
 
 
 def test_files_that_are_no_stereoset(tmp_path):
-    with pytest.raises(DataError, match=r"holds no dev\.json"):
+    with pytest.raises(DataError, match=r"holds no dev\.json or dev\.json\.gz, and no parquet file of inters"):
         read_stereoset(tmp_path)
     with pytest.raises(DataError, match="does not exist"):
         read_stereoset(tmp_path / "other.json")
@@ -82,11 +85,90 @@ def test_files_that_are_no_stereoset(tmp_path):
         read_stereoset(tmp_path, ["intersentences"])
 
 
+def hub_files(folder, items, half="intrasentence"):
+    """Write the hub's form: a struct of lists, labels as numbers."""
+    numbers = {"anti-stereotype": 0, "stereotype": 1, "unrelated": 2, "related": 3}
+    rows = [
+        {
+            **{key: one[key] for key in ("id", "target", "bias_type", "context")},
+            "sentences": {
+                "sentence": [each["sentence"] for each in one["sentences"]],
+                "id": [each["id"] for each in one["sentences"]],
+                "labels": [{"label": [1, 3], "human_id": ["a", "b"]} for _ in one["sentences"]],
+                "gold_label": [numbers[each["gold_label"]] for each in one["sentences"]],
+            },
+        }
+        for one in items
+    ]
+    (folder / half).mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(rows), folder / half / "validation-00000-of-00001.parquet")
+
+
+def test_the_hubs_parquet_says_the_same_as_the_official_file(tmp_path, monkeypatch):
+    one, two = item(), item(("anti-stereotype", "unrelated", "stereotype"), id="a2")
+    hub_files(tmp_path / "hub", [one, two])
+    hub_files(tmp_path / "hub", [item(id="b", context="He plays.")], "intersentence")
+    official = read_stereoset(written(tmp_path, [one, two], [item(id="b", context="He plays.")]))
+    assert read_stereoset(tmp_path / "hub") == official
+    asked = []
+    monkeypatch.setattr(
+        huggingface_hub,
+        "snapshot_download",
+        lambda name, **kw: asked.append((name, kw["repo_type"], kw["allow_patterns"])) or tmp_path / "hub",
+    )
+    assert StereoSet("McGill-NLP/stereoset").read() == official
+    assert asked == [("McGill-NLP/stereoset", "dataset", ["*.parquet"])]
+
+
+def test_faults_of_parquet_files_are_named(tmp_path):
+    hub_files(tmp_path, [item()])
+    file = tmp_path / "intrasentence/validation-00000-of-00001.parquet"
+    with pytest.raises(DataError, match=r"no parquet file of intersentence"):
+        read_stereoset(tmp_path)
+    for label, told in ((3, "row 1: gold_label is 3, expected 0 to 2"), (None, "gold_label is None")):
+        rows = pq.read_table(file).to_pylist()
+        rows[0]["sentences"]["gold_label"][0] = label
+        pq.write_table(pa.Table.from_pylist(rows), file)
+        with pytest.raises(DataError, match=told):
+            read_stereoset(tmp_path, ["intrasentence"])
+    for sentences in (None, {"sentence": ["a"], "gold_label": []}):
+        pq.write_table(pa.Table.from_pylist([{**rows[0], "sentences": sentences}]), file)
+        with pytest.raises(DataError, match="row 1: expected sentences"):
+            read_stereoset(tmp_path, ["intrasentence"])
+    pq.write_table(pa.table({"id": ["a"]}), file)
+    with pytest.raises(DataError, match=r"parquet(: no column target| can't be read: )"):
+        read_stereoset(tmp_path, ["intrasentence"])
+    file.write_bytes(b"PAR1 no")
+    with pytest.raises(DataError, match=r"parquet can't be read: "):
+        read_stereoset(tmp_path, ["intrasentence"])
+
+
+def test_some_items_are_drawn_by_the_seed_in_the_files_order(tmp_path):
+    (tmp_path / "data").mkdir()
+    written(tmp_path / "data", [item(id=f"{number:02}") for number in range(50)])
+    drawn = [one.id for one in StereoSet(str(tmp_path), items=20).read()]
+    assert drawn == sorted(set(drawn)) and len(drawn) == 20
+    assert drawn == [one.id for one in StereoSet(str(tmp_path), items=20).read()]
+    assert drawn != [one.id for one in StereoSet(str(tmp_path), items=20, seed=1).read()]
+    assert len(StereoSet(str(tmp_path), items=50).read()) == len(StereoSet(str(tmp_path)).read()) == 50
+    assert StereoSet(str(tmp_path), ["intersentence"]).read() == []
+
+
+def test_no_path_and_no_half_say_what_to_give(tmp_path):
+    with pytest.raises(DataError, match=r"dataset.path is not set; .*moinnadeem/StereoSet.*McGill-NLP/stereoset"):
+        StereoSet().read()
+    with pytest.raises(ConfigError, match=r"dataset.halves is empty; name intersentence or intrasentence, or both"):
+        StereoSet(str(tmp_path), []).read()
+
+
 @pytest.mark.skipif(not SHARED.is_file(), reason="StereoSet's file is not beside this checkout")
 def test_the_real_file_is_read_whole():
     items = read_stereoset(SHARED)
     counts = Counter(one.half for one in items)
-    assert counts == {"intersentence": 2023, "intrasentence": 2006}
+    assert counts == {"intersentence": 2023, "intrasentence": 2006}  # a hundred of each are held back there
+    assert ROWS == {"intersentence": 2023 + 100, "intrasentence": 2006 + 100}
+    assert sum(ROWS.values()) == 4_229
     assert len({one.id for one in items}) == len(items)
     assert {one.bias_type for one in items} == {"gender", "profession", "race", "religion"}
     assert len({one.target.lower() for one in items}) > 70
+    assert len(StereoSet(str(SHARED), items=100).read()) == 100

@@ -11,23 +11,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from apm_lab.data.hub import local_folder
 from apm_lab.data.json_lines import json_object, raw_lines
-from apm_lab.errors import ConfigError, DataError, did_you_mean
+from apm_lab.data.subset import random_subset
+from apm_lab.errors import ConfigError, DataError, require_known
 
-__all__ = ["CATEGORIES", "INTERSECTIONAL", "BbqItem", "read_bbq"]
+__all__ = ["CATEGORIES", "INTERSECTIONAL", "ROWS", "Bbq", "BbqItem", "read_bbq"]
 
-CATEGORIES = (
-    "Age",
-    "Disability_status",
-    "Gender_identity",
-    "Nationality",
-    "Physical_appearance",
-    "Race_ethnicity",
-    "Religion",
-    "SES",
-    "Sexual_orientation",
-)
+ROWS = {
+    "Age": 3_680,
+    "Disability_status": 1_556,
+    "Gender_identity": 5_672,
+    "Nationality": 3_080,
+    "Physical_appearance": 1_576,
+    "Race_ethnicity": 6_880,
+    "Religion": 1_200,
+    "SES": 6_864,
+    "Sexual_orientation": 864,
+    "Race_x_SES": 11_160,
+    "Race_x_gender": 15_960,
+}
+"""How many rows the official file of each category has: with fewer, what was read is a part."""
 INTERSECTIONAL = ("Race_x_SES", "Race_x_gender")
+CATEGORIES = tuple(category for category in ROWS if category not in INTERSECTIONAL)
 _CHOICES = ("ans0", "ans1", "ans2")
 _FIELDS = {
     "example_id": int,
@@ -42,6 +48,8 @@ _FIELDS = {
     "label": int,
 }
 _UNKNOWN = "unknown"
+_DOWNLOAD = "BBQ's files (repository nyu-mll/BBQ, data/<Category>.jsonl), or a hub id (heegyu/bbq)"
+_PLACES = ("", "data", "bbq_lite")  # the repository's folder; what BIG-bench has of the categories it drew from
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +75,40 @@ class BbqItem:
     negative: bool
 
 
-def read_bbq(folder: Path | str, categories: Sequence[str] = CATEGORIES) -> list[BbqItem]:
-    """Return the items of the categories' files in `folder` (`<Category>.jsonl` or `.jsonl.gz`), in order.
+@dataclass(frozen=True, slots=True)
+class Bbq:
+    """BBQ at `path`: the repository's folder or its `data`, a list of folders that hold some of it, or a hub id.
 
-    ConfigError for an unknown category, DataError naming a file that is missing, or a row's file, line and fault.
+    `categories`: those to read, each a file (default: the nine about one attribute, which RMP has; the other two are
+    `INTERSECTIONAL`). `items`: so many of all, drawn at random by `seed` (null: all).
+    """
+
+    path: str | Sequence[str] | None = None
+    categories: Sequence[str] = CATEGORIES
+    items: int | None = None
+    seed: int = 0
+
+    def read(self) -> list[BbqItem]:
+        """Return the items in the files' order; ConfigError for an unknown category, DataError naming file and line."""
+        paths = [self.path] if self.path is None or isinstance(self.path, str) else self.path
+        folders = [local_folder(path, _DOWNLOAD, ("*.jsonl", "*.jsonl.gz")) for path in paths or [None]]
+        return random_subset(read_bbq(folders, self.categories), self.items, self.seed, "bbq")
+
+
+def read_bbq(folders: Path | str | Sequence[Path | str], categories: Sequence[str] = CATEGORIES) -> list[BbqItem]:
+    """Return the items of the categories' files (`<Category>.jsonl` or `.jsonl.gz`), in the categories' order.
+
+    A file lies in one of the folders or in its `data`. ConfigError for an unknown category, DataError naming the files
+    that are missing, or a row's file, line and fault.
     """
     known = (*CATEGORIES, *INTERSECTIONAL)
-    for category in categories:
-        if category not in known:
-            raise ConfigError(f"dataset.categories: no BBQ category {category!r}{did_you_mean(category, known)}")
+    require_known("dataset.categories: BBQ has no category", categories, known)
+    places = [Path(folders)] if isinstance(folders, str | Path) else [Path(folder) for folder in folders]
+    files = {category: file for category in known if (file := _file(places, category)) is not None}
+    _require_files(places, categories, files)
     items = []
-    for category in categories:
-        file = _file(Path(folder), category)
+    for category in dict.fromkeys(categories):
+        file = files[category]
         for number, line in enumerate(raw_lines(file), 1):
             if line.strip():
                 where = f"{file}, line {number}"
@@ -86,13 +116,22 @@ def read_bbq(folder: Path | str, categories: Sequence[str] = CATEGORIES) -> list
     return items
 
 
-def _file(folder: Path, category: str) -> Path:
-    for name in (f"{category}.jsonl", f"{category}.jsonl.gz"):
-        if (folder / name).is_file():
-            return folder / name
-    raise DataError(
-        f"{folder} holds no {category}.jsonl or .jsonl.gz; fetch BBQ's data folder, or name it: dataset.path"
-    )
+def _require_files(places: Sequence[Path], categories: Sequence[str], files: Mapping[str, Path]) -> None:
+    if not categories:
+        raise ConfigError(f"dataset.categories is empty; name at least one of {', '.join(CATEGORIES)}")
+    missing = [category for category in categories if category not in files]
+    if missing:
+        advice = f"give dataset.path=FOLDER with {_DOWNLOAD}"
+        if files:
+            advice = f"there are {', '.join(files)}; dataset.categories=[{','.join(files)}] takes these"
+        lacking = ", ".join(f"{name}.jsonl" for name in missing)
+        raise DataError(f"{', '.join(map(str, places))}: no {lacking} (or packed as .gz); {advice}")
+
+
+def _file(folders: Sequence[Path], category: str) -> Path | None:
+    names = (f"{category}.jsonl", f"{category}.jsonl.gz")
+    places = (folder / inside / name for inside in _PLACES for folder in folders for name in names)
+    return next((place for place in places if place.is_file()), None)
 
 
 def _item(row: Mapping[str, Any], category: str, where: str) -> BbqItem:

@@ -6,21 +6,27 @@ Official file: repository moinnadeem/StereoSet, `data/dev.json`, CC BY-SA 4.0 (N
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from apm_lab.data.hub import local_folder
 from apm_lab.data.json_lines import json_file
-from apm_lab.errors import ConfigError, DataError, did_you_mean
+from apm_lab.data.sources.stereoset_parquet import parquet_files, parquet_rows
+from apm_lab.data.subset import random_subset
+from apm_lab.errors import ConfigError, DataError, require_known
 
-__all__ = ["BIAS_TYPES", "HALVES", "Half", "StereoSetItem", "read_stereoset"]
+__all__ = ["BIAS_TYPES", "HALVES", "ROWS", "Half", "StereoSet", "StereoSetItem", "read_stereoset"]
 
 Half = Literal["intersentence", "intrasentence"]
 HALVES: tuple[Half, ...] = get_args(Half)
+ROWS: dict[Half, int] = {"intersentence": 2_123, "intrasentence": 2_106}
+"""How many items each half of the official dev set has: with fewer, what was read is a part."""
 BIAS_TYPES = ("gender", "profession", "race", "religion")
 _LABELS = ("stereotype", "anti-stereotype", "unrelated")
 _BLANK = "BLANK"
+_DOWNLOAD = "StereoSet's dev.json (repository moinnadeem/StereoSet, data), or a hub id (McGill-NLP/stereoset)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +49,66 @@ class StereoSetItem:
     unrelated: int
 
 
-def read_stereoset(path: Path | str, halves: Sequence[Half] = HALVES) -> list[StereoSetItem]:
-    """Return the items of the official file (`.json` or `.json.gz`) or of a folder with a `dev.json`, half after half.
+@dataclass(frozen=True, slots=True)
+class StereoSet:
+    """StereoSet at `path`: the official file, a folder with it, the repository's folder, or a hub id.
 
+    `halves`: which of the two to read. `items`: so many of all, drawn at random by `seed` (null: all).
+    """
+
+    path: str | None = None
+    halves: Sequence[Literal["intersentence", "intrasentence"]] = HALVES
+    items: int | None = None
+    seed: int = 0
+
+    def read(self) -> list[StereoSetItem]:
+        """Return the items in the file's order; ConfigError for an unknown half, DataError naming file and item."""
+        place = local_folder(self.path, _DOWNLOAD, ("*.parquet",))
+        return random_subset(read_stereoset(place, self.halves), self.items, self.seed, "stereoset")
+
+
+def read_stereoset(path: Path | str, halves: Sequence[Half] = HALVES) -> list[StereoSetItem]:
+    """Return the items of the official file (`.json` or `.json.gz`) or of the hub's parquet files, half after half.
+
+    `path` is the file, a folder that holds `dev.json`, itself or in its `data`, or one with the hub's files.
     ConfigError for an unknown half, DataError naming the file, the half, the item's number and what is wrong with it.
     """
-    for half in halves:
-        if half not in HALVES:
-            raise ConfigError(f"dataset.halves: StereoSet has no half {half!r}{did_you_mean(half, HALVES)}")
-    file = _file(Path(path))
-    data = _content(file)
+    require_known("dataset.halves: StereoSet has no half", halves, HALVES)
+    if not halves:
+        raise ConfigError(f"dataset.halves is empty; name {' or '.join(HALVES)}, or both")
+    content = _official if (file := _file(Path(path))) is not None else _hub
     items = []
+    for half, rows, where in content(file or Path(path), tuple(dict.fromkeys(halves))):
+        items += [_item(row, half, f"{where}, {half} item {number}") for number, row in enumerate(rows, 1)]
+    return items
+
+
+def _file(path: Path) -> Path | None:
+    """Return the official file, None where this is a folder without one."""
+    if not path.is_dir():
+        return path
+    names = (path / inside / name for inside in ("", "data") for name in ("dev.json", "dev.json.gz"))
+    return next((name for name in names if name.is_file()), None)
+
+
+def _official(file: Path, halves: Sequence[Half]) -> Iterator[tuple[Half, list[Any], Path]]:
+    data = _content(file)
     for half in halves:
         rows = data.get(half)
         if not isinstance(rows, list):
             raise DataError(f"{file}: data.{half} is {rows!r:.40}, expected a list of items")
-        items += [_item(row, half, f"{file}, {half} item {number}") for number, row in enumerate(rows, 1)]
-    return items
+        yield half, rows, file
 
 
-def _file(path: Path) -> Path:
-    if not path.is_dir():
-        return path
-    found = next((path / name for name in ("dev.json", "dev.json.gz") if (path / name).is_file()), None)
-    if found is None:
-        raise DataError(f"{path} holds no dev.json or dev.json.gz; fetch StereoSet's, or name it: dataset.path")
-    return found
+def _hub(folder: Path, halves: Sequence[Half]) -> Iterator[tuple[Half, list[Any], Path]]:
+    for half in halves:
+        files = parquet_files(folder, half)
+        if not files:
+            raise DataError(
+                f"{folder} holds no dev.json or dev.json.gz, and no parquet file of {half}; "
+                f"give dataset.path=FOLDER with {_DOWNLOAD}"
+            )
+        yield half, [row for file in files for row in parquet_rows(file)], files[0]
 
 
 def _content(file: Path) -> Mapping[str, Any]:
