@@ -34,7 +34,7 @@ class ChatEncoder:
         template: Mapping[str, object] | None = None,
     ) -> None:
         self._tokenizer, self._context, self._name = tokenizer, context, name
-        self._given = {**(template or {}), "tokenize": False, "add_generation_prompt": True}
+        self._given = {"add_generation_prompt": True, **(template or {}), "tokenize": False}
         added = getattr(tokenizer, "added_tokens_decoder", {}).values()
         special = {str(token) for token in added if token.special} | set(tokenizer.all_special_tokens)
         names = sorted((name for name in special if len(name) > 1), key=len, reverse=True)
@@ -60,6 +60,10 @@ class ChatEncoder:
     def text(self, chat: Sequence[Message]) -> str:
         """Return the chat as the model reads it, up to where the answer begins."""
         return self._templated(chat) if self._tokenizer.chat_template else self._joined(chat)
+
+    def exchange(self, user: str, reply: str) -> str:
+        """Return a chat of one turn each as the model reads it; what follows, the template's values say."""
+        return self.text((Message("user", user), Message("assistant", reply)))
 
     def answers(self, answers: Sequence[str]) -> list[list[int]]:
         """Return each answer's tokens as they follow the start of a turn, with nothing put before or after them."""

@@ -22,6 +22,7 @@ __all__ = [
     "auto_device",
     "auto_dtype",
     "identity_of",
+    "load_as",
     "load_encoder",
     "load_language_model",
     "locate",
@@ -195,18 +196,32 @@ def load_language_model(path_or_id: str, revision: str | None, dtype: str, devic
     """
     from transformers import AutoModelForCausalLM
 
-    return _loaded(AutoModelForCausalLM, "causal language model", path_or_id, revision, dtype, device)
+    return load_as(AutoModelForCausalLM, "causal language model", path_or_id, revision, dtype, device)
 
 
 def load_encoder(path_or_id: str, revision: str | None, dtype: str, device: str) -> Loaded:
     """Return a text encoder in eval mode and its tokenizer; raises as `load_language_model` does."""
     from transformers import AutoModel
 
-    return _loaded(AutoModel, "text encoder", path_or_id, revision, dtype, device)
+    pooler = "pooler."  # of a head that is not used
+    return load_as(AutoModel, "text encoder", path_or_id, revision, dtype, device, unused=pooler)
 
 
-def _loaded(kind: Any, named: str, path_or_id: str, revision: str | None, dtype: str, device: str) -> Loaded:  # noqa: ANN401
-    require_model(path_or_id, revision)
+def load_as(
+    kind: Any,  # noqa: ANN401
+    named: str,
+    path_or_id: str,
+    revision: str | None,
+    dtype: str,
+    device: str,
+    unused: str | None = None,
+    tokenizer: str | None = None,
+) -> Loaded:
+    """Return a model of one of transformers' auto classes in eval mode, and its tokenizer or that of `tokenizer`.
+
+    Raises ConfigError where files are missing or damaged, or weights lacking whose names do not begin with `unused`.
+    """
+    require_model(path_or_id, revision, tokenizer is None)
     import torch
     from transformers import AutoTokenizer
 
@@ -214,15 +229,15 @@ def _loaded(kind: Any, named: str, path_or_id: str, revision: str | None, dtype:
     given = {"dtype": getattr(torch, dtype), "use_safetensors": True, "output_loading_info": True}
     with quiet_loading():
         try:
-            tokenizer = AutoTokenizer.from_pretrained(place, revision=revision)
+            words = AutoTokenizer.from_pretrained(tokenizer or place, revision=None if tokenizer else revision)
             model, found = kind.from_pretrained(place, revision=revision, **given)
         except Exception as fault:  # each library has its own for the same thing
             raise ConfigError(f"{place} can't be loaded as a {named}: {_first_line(fault)}") from fault
     lacking = sorted(found["missing_keys"]) + sorted(map(str, found["mismatched_keys"]))
-    lacking = [name for name in lacking if not name.startswith("pooler.")]  # of a head that is not used
+    lacking = [name for name in lacking if unused is None or not name.startswith(unused)]
     if lacking:
         raise ConfigError(f"{place}: weights do not fit config.json: {len(lacking)} missing, first {lacking[0]}")
-    return Loaded(model.eval().requires_grad_(False).to(device), tokenizer)
+    return Loaded(model.eval().requires_grad_(False).to(device), words)
 
 
 @contextmanager
