@@ -44,6 +44,14 @@ def test_halves_are_read_apart_packed_or_not_from_a_file_or_its_folder(tmp_path)
     assert [one.id for one in read_stereoset(tmp_path / "dev.json.gz", ["intersentence"])] == ["b"]
 
 
+def test_a_sentence_may_stand_in_two_items_with_different_labels(tmp_path):
+    one, other = item(), item(("stereotype", "unrelated", "anti-stereotype"), id="a2")
+    other["sentences"][0]["sentence"] = one["sentences"][0]["sentence"]
+    one["sentences"][0]["labels"] = [{"label": "related", "human_id": "x"}]  # an annotator's fourth label
+    found = {each.id: each for each in read_stereoset(written(tmp_path, [one, other]))}
+    assert found["a1"].sentences[found["a1"].unrelated] == found["a2"].sentences[found["a2"].stereotype]
+
+
 @pytest.mark.parametrize(
     ("one", "told"),
     [
