@@ -193,6 +193,7 @@ def launched(toys, *overrides, **streams):
     return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, text=True, **streams)
 
 
+@pytest.mark.slow
 def test_a_killed_audit_continues_and_ends_equal(toys):
     plain = (toys / "toys.py").read_text()
     (toys / "toys.py").write_text(plain.replace("for place, call in enumerate(calls):", SLOW))

@@ -47,15 +47,18 @@ class RewardScoring:
     def __call__(self, calls: Sequence[RewardCall], stage: str) -> list[Rewards]:
         """Return the rewards of each call's answers, in order, None where the model gave none."""
         left = self.stored.missing(calls)
+        asked = sum(len(call.answers) for call in left)
+        self._counts.asked += sum(len(call.answers) for call in calls) - asked  # the rest is counted when it is asked
         if left:
             chunks = [left[start : start + _CHUNK] for start in range(0, len(left), _CHUNK)]
             several = self._trainer.devices * self._trainer.num_nodes > 1
             opened = self._reopened if several else lambda: self.stored
-            module = _Scoring(opened, chunks, self._trainer.threads, partial(self._progress, stage))
-            _predict(module, len(chunks), self._trainer)
+            told = _silent if several else partial(self._progress, stage)  # which other processes can't call
+            _predict(_Scoring(opened, chunks, self._trainer.threads, told), len(chunks), self._trainer)
             if several:  # counted in the processes that made them
-                self._counts.asked += sum(len(call.answers) for call in left)
-                self._counts.made += sum(len(call.answers) for call in left)
+                self._counts.asked += asked
+                self._counts.made += asked
+                self._progress(stage, len(chunks), len(chunks))
         return self._read(calls)
 
     def _read(self, calls: Sequence[RewardCall]) -> list[Rewards]:
@@ -119,3 +122,7 @@ def _as_list(place: int) -> list[int]:
 
 def _reopened(model: RewardModel, settings: dict[str, Any]) -> StoredRewards:
     return StoredRewards(model, Store(**settings).scores, CallCounts())
+
+
+def _silent(_done: int, _total: int) -> None:
+    """Report nothing."""
