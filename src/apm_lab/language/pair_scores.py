@@ -99,7 +99,7 @@ def load_pair_scores(place: str, revision: str | None, dtype: str, device: str) 
             tokenizer = AutoTokenizer.from_pretrained(str(folder))
         except Exception as fault:  # each library has its own for the same thing
             raise ConfigError(f"{folder}: its tokenizer can't be loaded: {fault}") from fault
-    config, tensors = read_config(str(folder), None), read_tensors(folder)
+    config, tensors = read_config(str(folder), None), read_tensors(folder, ("pooler.",))
     vocabulary = tokenizer.get_vocab()
     for mark in MARKS:
         if mark not in vocabulary:
@@ -107,7 +107,7 @@ def load_pair_scores(place: str, revision: str | None, dtype: str, device: str) 
     marks = tuple(vocabulary[mark] for mark in MARKS)
     names = ("head_layer.1.weight", "head_layer.1.bias", "head_layer.4.weight", "head_layer.4.bias")
     head = {name: tensors.pop(name) for name in list(tensors) if name.startswith("head_layer.")}
-    body = fitted_body(folder, "deberta-v2", "pretrained_model.", ("pooler.",), config, tensors, dtype).to(device)
+    body = fitted_body(folder, "deberta-v2", "pretrained_model.", config, tensors, dtype).to(device)
     hidden, tasks = body.config.hidden_size, int(config.get("n_tasks", 1))
     shapes = ((hidden, 2 * hidden), (hidden,), (tasks, hidden), (tasks,))
     require_fitting(

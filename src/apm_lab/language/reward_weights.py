@@ -67,10 +67,10 @@ def load_scores(
     Raises DataError naming weights that are missing or too many, ConfigError for those of another shape.
     """
     config = read_config(str(folder), None)
-    tensors = read_tensors(folder)
+    tensors = read_tensors(folder, known.spare)
     head = {name: tensors.pop(name) for name in list(tensors) if name.startswith(f"{known.head}.")}
     normaliser = {name: tensors.pop(name) for name in list(tensors) if name.startswith("normalizer.")}
-    module = fitted_body(folder, known.body, known.prefix, known.spare, config, tensors, dtype)
+    module = fitted_body(folder, known.body, known.prefix, config, tensors, dtype)
     body = Body(module.to(device), module.config, device)
     pooling = config.get(known.pooling) or "last" if known.pooling else "last"
     if pooling not in ("last", "mean"):
@@ -78,13 +78,13 @@ def load_scores(
     made = _head(folder, known, config, head, module.config.hidden_size, label)
     if known.normalises and config.get("do_normalize"):
         made = _normalised(made, config, normaliser, label, folder)
-    made = Head(made.weight.to(device, getattr(torch, dtype)), made.bias, made.mean, made.deviation)
+    made = Head(made.weight.to(device).float(), made.bias, made.mean, made.deviation)
     first = known.end == "before_unknown"
     return DecoderScores(body, made, unknown if first else None, first, pooling == "mean")
 
 
-def read_tensors(folder: Path) -> dict[str, torch.Tensor]:
-    """Return all weights of a folder by name, from one file or several, without the tables beside them."""
+def read_tensors(folder: Path, spare: tuple[str, ...]) -> dict[str, torch.Tensor]:
+    """Return a folder's weights by name, from one file or several, without tables and what begins with a `spare`."""
     index = folder / "model.safetensors.index.json"
     names = sorted(set(json.loads(index.read_text())["weight_map"].values())) if index.is_file() else None
     files = [folder / name for name in names] if names else sorted(folder.glob("*.safetensors"))
@@ -92,7 +92,7 @@ def read_tensors(folder: Path) -> dict[str, torch.Tensor]:
     for file in files:
         with safe_open(file, framework="pt") as handle:
             for name in handle.keys():  # noqa: SIM118 (it is no mapping)
-                if not _TABLES.search(name):
+                if not _TABLES.search(name) and not name.startswith(spare):
                     found[name] = handle.get_tensor(name)
     return found
 
@@ -101,14 +101,13 @@ def fitted_body(
     folder: Path,
     kind: str,
     prefix: str,
-    spare: tuple[str, ...],
     config: Mapping[str, Any],
     tensors: Mapping[str, torch.Tensor],
     dtype: str,
 ) -> Any:  # noqa: ANN401
-    """Return transformers' own model of type `kind` with the weights whose names begin with `prefix`, in eval mode.
+    """Return transformers' own model of type `kind` in eval mode, with weights whose names begin with `prefix`.
 
-    Names that begin with one of `spare` are left out; any other must be a weight of the model.
+    Each of `tensors` must be one of them.
     """
     from transformers import CONFIG_MAPPING, AutoModel
 
@@ -119,10 +118,10 @@ def fitted_body(
         empty = AutoModel.from_config(shape)
     require_fitting(
         folder,
-        {name: value for name, value in tensors.items() if name.startswith(prefix) or not name.startswith(spare)},
+        tensors,
         {f"{prefix}{name}": value for name, value in empty.state_dict().items()},
     )
-    own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+    own = {name.removeprefix(prefix): value for name, value in tensors.items()}
     with quiet_loading():
         model = type(empty).from_pretrained(None, config=shape, state_dict=own, dtype=getattr(torch, dtype))
     return model.eval().requires_grad_(False)
