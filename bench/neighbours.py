@@ -19,13 +19,13 @@ from apm_lab.data.prompts import PromptPools, read_prompts, split_prompts
 from apm_lab.data.store import Store
 from apm_lab.data.users import Users, make_users
 from apm_lab.language.hashed_encoder import HashedEncoder
+from apm_lab.language.history_embedding import history_embeddings
 from apm_lab.language.protocols import GenerationCall
 from apm_lab.language.recall import CallCounts, StoredTexts
 from apm_lab.language.simulated.rewriter import SimulatedRewriter
 from apm_lab.language.simulated.summariser import SimulatedSummariser
 from apm_lab.maths.nearest import nearest
 from apm_lab.methods.context import prompt_text
-from apm_lab.methods.history_embedding import history_embeddings
 from apm_lab.records import Message
 from apm_lab.studies.world import rewritten
 

@@ -164,7 +164,7 @@ def test_one_neighbour_a_small_budget_and_too_many_neighbours(evaluation):
 
 
 def _contexts(evaluation):
-    from apm_lab.methods.history_embedding import history_embeddings
+    from apm_lab.language.history_embedding import history_embeddings
     from apm_lab.methods.preference_pairs import preference_pairs
     from apm_lab.methods.retrieval import nearest_users, pairs_by_user
 

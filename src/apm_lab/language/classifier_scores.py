@@ -93,7 +93,7 @@ def decoder_scores(model: Any, label: int, device: str) -> DecoderScores | None:
         return None
     bias = float(layer.bias[label]) if layer.bias is not None else 0.0
     stop = model.config.get_text_config().pad_token_id
-    made = DecoderScores(Body(model.base_model, model.config, device), Head(layer.weight[label], bias), stop)
+    made = DecoderScores(Body(model.base_model, model.config, device), Head(layer.weight[label].float(), bias), stop)
     count = model.config.get_text_config().vocab_size
     row = [token % count for token in (5, 6, 7, 8, 9)]
     with torch.inference_mode():

@@ -11,7 +11,7 @@ from apm_lab.language.hf_chats import ChatEncoder
 from apm_lab.language.hf_network import Network
 from apm_lab.language.hf_weights import load_language_model, locate
 
-__all__ = ["Engine", "load_engine"]
+__all__ = ["Engine", "fresh_engine", "load_engine"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,11 @@ def load_engine(path_or_id: str, revision: str | None, dtype: str, device: str) 
 
 @cache
 def _loaded(place: str, revision: str | None, dtype: str, device: str) -> Engine:
+    return fresh_engine(place, revision, dtype, device)
+
+
+def fresh_engine(place: str, revision: str | None, dtype: str, device: str) -> Engine:
+    """Return an engine that is nobody else's: trained parts that are put into its network reach no other role."""
     loaded = load_language_model(place, revision, dtype, device)
     network = Network(loaded.model, device)
     ends = loaded.model.generation_config.eos_token_id

@@ -96,7 +96,8 @@ def _require_files(folder: Path, tokenizer: bool) -> None:
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
         raise ConfigError(
-            f"{folder} has no weights: expected *.safetensors (pickled weights are not read: convert them)"
+            f"{folder} has no weights: expected *.safetensors (pickled weights are not read: convert them, "
+            "python -m apm_lab.language.pickled_weights MODEL FOLDER)"
         )
     for file in weights:
         _require_whole(file)

@@ -36,10 +36,10 @@ class Gathering:
         return done
 
 
-def in_parts(calls: Sequence[RewardCall]) -> Iterator[tuple[int, Sequence[RewardCall]]]:
+def in_parts(calls: Sequence[RewardCall], size: int = _ENCODED) -> Iterator[tuple[int, Sequence[RewardCall]]]:
     """Yield (place of the first, calls): as many as are in memory as tokens at once."""
-    for start in range(0, len(calls), _ENCODED):
-        yield start, calls[start : start + _ENCODED]
+    for start in range(0, len(calls), size):
+        yield start, calls[start : start + size]
 
 
 def halves(call: RewardCall, answer: str) -> tuple[str, str]:

@@ -19,14 +19,14 @@ _NEAR_NOTHING = 1e-8  # what is added to the running deviation (safe-rlhf's norm
 class Head:
     """A linear layer that makes a score of a hidden state; `mean` and `deviation` are those of scores in training."""
 
-    weight: torch.Tensor  # (H,)
+    weight: torch.Tensor  # (H,), float32
     bias: float = 0.0
     mean: float = 0.0
     deviation: float | None = None
 
     def scores(self, hidden: torch.Tensor) -> torch.Tensor:
         """Return scores (n,) in float32 of hidden states (n, H)."""
-        found = (hidden @ self.weight.to(hidden.dtype)).float() + self.bias - self.mean
+        found = hidden.float() @ self.weight + self.bias - self.mean
         return found if self.deviation is None else found / (self.deviation + _NEAR_NOTHING)
 
 
@@ -53,7 +53,7 @@ class DecoderScores:
             with torch.inference_mode():
                 if self.mean:
                     real = torch.arange(hidden.shape[1], device=hidden.device)[None] < ends[:, None]
-                    pooled = (hidden * real[:, :, None]).sum(1) / ends[:, None].to(hidden.dtype)
+                    pooled = (hidden.float() * real[:, :, None]).sum(1) / ends[:, None]
                 else:
                     pooled = hidden[torch.arange(len(places), device=hidden.device), ends - 1]
                 yield places, self.head.scores(pooled).tolist()

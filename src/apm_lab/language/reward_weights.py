@@ -19,10 +19,10 @@ from apm_lab.language.reward_architectures import RewardArchitecture
 from apm_lab.language.reward_heads import DecoderScores, Head
 from apm_lab.language.weight_files import require_fitting
 
-__all__ = ["fetched", "load_scores", "read_config"]
+__all__ = ["fetched", "fitted_body", "load_scores", "read_config", "read_tensors"]
 
 # Tables that older versions kept beside the weights: they follow from the configuration.
-_TABLES = re.compile(r"\.(rotary_emb\.inv_freq|attention\.masked_bias|attention\.bias)$")
+_TABLES = re.compile(r"\.(rotary_emb\.inv_freq|attention\.masked_bias|attention\.bias|embeddings\.position_ids)$")
 _FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.jinja")
 
 
@@ -67,23 +67,24 @@ def load_scores(
     Raises DataError naming weights that are missing or too many, ConfigError for those of another shape.
     """
     config = read_config(str(folder), None)
-    tensors = _tensors(folder)
+    tensors = read_tensors(folder, known.spare)
     head = {name: tensors.pop(name) for name in list(tensors) if name.startswith(f"{known.head}.")}
     normaliser = {name: tensors.pop(name) for name in list(tensors) if name.startswith("normalizer.")}
-    body = _body(folder, known, config, tensors, dtype, device)
+    module = fitted_body(folder, known.body, known.prefix, config, tensors, dtype)
+    body = Body(module.to(device), module.config, device)
     pooling = config.get(known.pooling) or "last" if known.pooling else "last"
     if pooling not in ("last", "mean"):
         raise ConfigError(f"{folder / 'config.json'}: {known.pooling}={pooling}, expected last or mean")
-    made = _head(folder, known, config, head, body.module.config.hidden_size, label)
+    made = _head(folder, known, config, head, module.config.hidden_size, label)
     if known.normalises and config.get("do_normalize"):
         made = _normalised(made, config, normaliser, label, folder)
-    made = Head(made.weight.to(device, getattr(torch, dtype)), made.bias, made.mean, made.deviation)
+    made = Head(made.weight.to(device).float(), made.bias, made.mean, made.deviation)
     first = known.end == "before_unknown"
     return DecoderScores(body, made, unknown if first else None, first, pooling == "mean")
 
 
-def _tensors(folder: Path) -> dict[str, torch.Tensor]:
-    """Return all weights of a folder by name, from one file or several, without the tables beside them."""
+def read_tensors(folder: Path, spare: tuple[str, ...]) -> dict[str, torch.Tensor]:
+    """Return a folder's weights by name, from one file or several, without tables and what begins with a `spare`."""
     index = folder / "model.safetensors.index.json"
     names = sorted(set(json.loads(index.read_text())["weight_map"].values())) if index.is_file() else None
     files = [folder / name for name in names] if names else sorted(folder.glob("*.safetensors"))
@@ -91,38 +92,39 @@ def _tensors(folder: Path) -> dict[str, torch.Tensor]:
     for file in files:
         with safe_open(file, framework="pt") as handle:
             for name in handle.keys():  # noqa: SIM118 (it is no mapping)
-                if not _TABLES.search(name):
+                if not _TABLES.search(name) and not name.startswith(spare):
                     found[name] = handle.get_tensor(name)
     return found
 
 
-def _body(
+def fitted_body(
     folder: Path,
-    known: RewardArchitecture,
+    kind: str,
+    prefix: str,
     config: Mapping[str, Any],
-    tensors: dict[str, torch.Tensor],
+    tensors: Mapping[str, torch.Tensor],
     dtype: str,
-    device: str,
-) -> Body:
+) -> Any:  # noqa: ANN401
+    """Return transformers' own model of type `kind` in eval mode, with weights whose names begin with `prefix`.
+
+    Each of `tensors` must be one of them.
+    """
     from transformers import CONFIG_MAPPING, AutoModel
 
     # Which class the file names is the authors' own; the body is transformers'.
     told = {key: value for key, value in config.items() if key not in ("architectures", "model_type", "auto_map")}
-    shape = CONFIG_MAPPING[known.body].from_dict(told)
-    own = {name.removeprefix(known.prefix): value for name, value in tensors.items() if name.startswith(known.prefix)}
-    left = [name for name in tensors if not name.startswith((known.prefix, *known.spare))]
+    shape = CONFIG_MAPPING[kind].from_dict(told)
     with torch.device("meta"), quiet_loading():
         empty = AutoModel.from_config(shape)
-    expected = empty.state_dict()
-    prefixed = {f"{known.prefix}{name}": value for name, value in own.items()}
     require_fitting(
         folder,
-        prefixed | {name: tensors[name] for name in left},
-        {f"{known.prefix}{name}": value for name, value in expected.items()},
+        tensors,
+        {f"{prefix}{name}": value for name, value in empty.state_dict().items()},
     )
+    own = {name.removeprefix(prefix): value for name, value in tensors.items()}
     with quiet_loading():
         model = type(empty).from_pretrained(None, config=shape, state_dict=own, dtype=getattr(torch, dtype))
-    return Body(model.eval().requires_grad_(False).to(device), shape, device)
+    return model.eval().requires_grad_(False)
 
 
 def _head(

@@ -63,7 +63,7 @@ class SoftPromptPolicy(nn.Module):
 
     def __init__(self, engine: Engine, settings: PolicySettings, seed: int) -> None:
         super().__init__()
-        self.settings, self._engine = settings, engine
+        self.settings, self.base = settings, engine
         self.network = engine.network
         model = engine.network.model
         hidden = model.get_input_embeddings().weight.shape[1]
@@ -111,12 +111,12 @@ class SoftPromptPolicy(nn.Module):
     @property
     def tokenizer(self) -> Any:  # noqa: ANN401
         """The base model's tokenizer."""
-        return self._engine.tokenizer
+        return self.base.tokenizer
 
     @property
     def begin(self) -> int | None:
         """The token that begins a text, None where the tokenizer has none."""
-        token: int | None = self._engine.tokenizer.bos_token_id
+        token: int | None = self.base.tokenizer.bos_token_id
         return token
 
     def with_soft(self, tokens: Sequence[int], place: int) -> list[int]:

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from apm_lab.language.history_embedding import history_embeddings
 from apm_lab.language.protocols import Embedder
 from apm_lab.methods.context import ContextWriter, example_text
-from apm_lab.methods.history_embedding import history_embeddings
 from apm_lab.methods.preference_pairs import PreferencePair, preference_pairs
 from apm_lab.methods.retrieval import nearest_users, pairs_by_user, require_options
 from apm_lab.methods.views import StyledTexts, TestView, TrainView

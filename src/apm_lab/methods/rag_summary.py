@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from apm_lab.language.history_embedding import history_embeddings
 from apm_lab.language.protocols import Embedder, GenerationCall
 from apm_lab.language.recall import StoredTexts
 from apm_lab.methods.context import ContextWriter, preference_text, prompt_text
-from apm_lab.methods.history_embedding import history_embeddings
 from apm_lab.methods.preference_pairs import PreferencePair, preference_pairs
 from apm_lab.methods.rag_exemplar import example_texts
 from apm_lab.methods.retrieval import nearest_users, pairs_by_user, require_options

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from apm_lab.errors import ConfigError, DataError
+from apm_lab.language.history_embedding import history_embeddings
 from apm_lab.language.protocols import Embedder
 from apm_lab.language.trainable import Trainable
 from apm_lab.maths.seeding import derived_seed
-from apm_lab.methods.history_embedding import history_embeddings
 from apm_lab.methods.preference_pairs import preference_pairs
 from apm_lab.methods.views import StyledTexts, TestView, TrainView, ValidationView
 from apm_lab.records import Message, Response

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from apm_lab.errors import DataError
-from apm_lab.methods.history_embedding import history_embeddings
+from apm_lab.language.history_embedding import history_embeddings
 
 
 class Table:
