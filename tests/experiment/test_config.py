@@ -21,6 +21,10 @@ NEEDED = {
 }
 
 
+AUDITS = ("reward_model", "distance", "steering", "format")
+AUDITED = ("dataset=bbq", "dataset=bbq_all", "dataset=stereoset", "dataset=opinionqa", "dataset=prism")
+
+
 def composed(*overrides):
     with initialize_config_dir(str(config_folder()), version_base="1.3"):
         return OmegaConf.to_container(compose("config", list(overrides)), resolve=True)
@@ -34,7 +38,8 @@ def test_options_are_found():
 def test_option_passes_the_preflight(option):
     group, _, name = option.partition("=")
     where = "judge.model.model" if group == "judge" else group
-    require_sound(composed(option, *(f"++{where}.{value}" for value in NEEDED.get(name, ()))))
+    study = ["study=perspectives"] if group in AUDITS or option in AUDITED else []
+    require_sound(composed(*study, option, *(f"++{where}.{value}" for value in NEEDED.get(name, ()))))
 
 
 @pytest.mark.parametrize(
@@ -71,6 +76,23 @@ def test_what_changes_no_figure_changes_no_identity(override):
 )
 def test_what_can_change_a_figure_changes_the_identity(override):
     assert run_identity(composed(override), "data") != run_identity(composed(), "data")
+
+
+@pytest.mark.parametrize(
+    ("override", "same"),
+    [
+        ("++reward_model.model.batch_size=7", True),
+        ("++dataset.path=elsewhere", True),
+        ("++reward_model.temperature=2.0", False),
+        ("distance=euclidean", False),
+        ("steering=bio", False),
+        ("++reward_model.template=raw", False),
+    ],
+)
+def test_what_changes_an_audits_figures_changes_its_identity(override, same):
+    audit = "study=perspectives"
+    found = run_identity(composed(audit), "data"), run_identity(composed(audit, override), "data")
+    assert (found[0] == found[1]) is same
 
 
 def test_data_are_told_apart_by_content_not_by_path():
