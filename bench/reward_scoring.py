@@ -104,6 +104,7 @@ def timed(work) -> tuple[float, list[tuple[float, ...]]]:
 def main() -> int:
     """Print the table and the line of ratios."""
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers.utils import logging
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
@@ -112,7 +113,8 @@ def main() -> int:
     parser.add_argument("--batch-size", type=int, default=32)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    count, repeats = arguments.questions or (16 if arguments.quick else 8), 3
+    logging.disable_progress_bar()
+    count, repeats = arguments.questions or (12 if arguments.quick else 8), 3
     calls = questions(count, 400, 5)
     with tempfile.TemporaryDirectory() as folder:
         build(Path(folder), arguments.quick)
