@@ -89,6 +89,31 @@ def test_what_was_rated_is_not_rated_again(capfd):
     assert calls["made"] == 2 * unsteered
 
 
+def test_a_plan_counts_rewards_and_computes_none(capfd):
+    out = run(capfd, "plan=true", "steering=bio", "steering.traits=[SEX]")
+    assert "plan: 1 run, no model was called" in out
+    place = folder(run(capfd))
+    rewards = len(rows(place, "rewards"))
+    line = next(line for line in out.splitlines() if line.strip().startswith("reward_model"))
+    assert line.split()[2:5] == [str(3 * rewards), "0", str(3 * rewards)]
+    out = run(capfd, "plan=true", "steering=bio", "steering.traits=[SEX]")
+    line = next(line for line in out.splitlines() if line.strip().startswith("reward_model"))
+    assert line.split()[2:5] == [str(3 * rewards), str(rewards), str(2 * rewards)]
+    assert "0 calls: done already" in run(capfd, "plan=true")
+
+
+def test_a_plan_of_a_model_that_is_not_here_says_so(capfd, monkeypatch, toys):
+    monkeypatch.setenv("APM_LAB_MODELS", str(toys / "none"))
+    assert "smollm2_135m@not fetched" in run(capfd, "plan=true", "reward_model=smollm2_loglik")
+    assert "make offline-models" in run(capfd, "reward_model=smollm2_loglik", code=2)
+
+
+@pytest.mark.parametrize("verb", [["leaks"], ["pairs", "export", "x.jsonl"]])
+def test_verbs_about_methods_refuse_an_audit(verb, capfd):
+    assert main([*verb, *TOY_AUDIT]) == 2
+    assert "is about study=personalization" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("dataset", ["toy_bbq", "toy_stereoset"])
 def test_audits_of_stereotypes(dataset, capfd):
     out = run(capfd, f"dataset={dataset}")

@@ -47,8 +47,10 @@ def audited_digest(data: Audited) -> str:
     return digest.hexdigest()
 
 
-def reward_model_of(config: Mapping[str, Any]) -> tuple[RewardModelSettings, RewardModel]:
+def reward_model_of(config: Mapping[str, Any], planning: bool = False) -> tuple[RewardModelSettings, RewardModel]:
     """Return the settings and the model, told the template that it reads calls through.
+
+    For `planning` it need not be usable on this machine.
 
     ConfigError where the model has none to choose, or two different ones are named.
     """
@@ -64,7 +66,7 @@ def reward_model_of(config: Mapping[str, Any]) -> tuple[RewardModelSettings, Rew
         model = {**model, "template": node["template"]}
     settings: RewardModelSettings = make({**node, "model": model}, plugins)
     found: RewardModel = of_kind(settings.model, RewardModel, "reward_model.model")
-    if isinstance(found, Ready):
+    if isinstance(found, Ready) and not planning:
         found.ready()
     return settings, found
 

@@ -12,6 +12,7 @@ from apm_lab.experiment.job import Job
 from apm_lab.experiment.preflight import require_sound
 from apm_lab.experiment.progress import StageProgress
 from apm_lab.experiment.schema import completed
+from apm_lab.experiment.study_groups import require_benchmark
 from apm_lab.language.recall import CallCounts
 from apm_lab.methods.protocols import Method, learns
 from apm_lab.studies.leakage import leaks
@@ -27,6 +28,7 @@ def prove_clean(job: Job, console: Console) -> None:
     draw. A method that learns nothing, or is shown the truth by design, has nothing to prove.
     """
     config = completed(job.config)
+    require_benchmark(config, "leaks")
     require_sound(config)
     counts = {role: CallCounts() for role in roles_of(config)}
     store = Store(**config["store"])

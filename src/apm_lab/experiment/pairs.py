@@ -104,11 +104,13 @@ def export_pairs(job: Job, request: PairExport, console: Console) -> None:
     from apm_lab.experiment.run_folder import RunFolder
     from apm_lab.experiment.schema import completed
     from apm_lab.experiment.spending import Spending
+    from apm_lab.experiment.study_groups import require_benchmark
     from apm_lab.judging.health import measure_health, require_health
     from apm_lab.language.recall import CallCounts
     from apm_lab.studies.training_pairs import training_pairs
 
     config = completed(job.config)
+    require_benchmark(config, "pairs export")
     require_sound(config)
     if config["plan"]:
         raise ConfigError("pairs export has no plan; plan=true without the verb counts the same training candidates")

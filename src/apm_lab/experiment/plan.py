@@ -17,7 +17,8 @@ from apm_lab.experiment.identity import run_identity
 from apm_lab.experiment.job import Job
 from apm_lab.experiment.preflight import require_sound
 from apm_lab.experiment.schema import completed
-from apm_lab.language.bill import bill
+from apm_lab.experiment.study_groups import study_name
+from apm_lab.language.bill import Line, bill
 from apm_lab.language.foresight import Outlook
 from apm_lab.language.recall import CallCounts
 from apm_lab.methods.protocols import AsksItself
@@ -37,18 +38,19 @@ class Plan:
         self._done: list[str] = []
         self._prices: dict[str, list[float]] = {}
         self._notes: list[str] = []
+        self._audits: list[Line] = []
 
     def add(self, job: Job) -> None:
         """Count what a job would ask; ApmLabError for whatever is wrong with it."""
         config = completed(job.config)
         require_sound(config)
-        data, baseline = read_data(config), baseline_node(config, job.choices, job.folders)
-        identity = run_identity(config, data.digest, baseline)
-        self._prices |= config["prices"]["models"]
         self.runs += 1
-        done = finished_folder(Path(config["outputs"]) / ".claims", identity)
-        if done is not None:
-            self._done.append(str(done))
+        if study_name(config) == "perspectives":
+            self._add_audit(config)
+            return
+        data, baseline = read_data(config), baseline_node(config, job.choices, job.folders)
+        self._prices |= config["prices"]["models"]
+        if self._is_done(config, run_identity(config, data.digest, baseline)):
             return
         counts = {role: CallCounts() for role in roles_of(config)}
         store = Store(**config["store"], reading=True)
@@ -64,6 +66,21 @@ class Plan:
             )
         elif not config["method"]["_target_"].startswith("apm_lab."):
             self._notes.append(f"method={job.method}: what it asks for itself comes on top")
+
+    def _add_audit(self, config: Mapping[str, Any]) -> None:
+        from apm_lab.experiment.build_perspectives import audited_digest, read_audited
+        from apm_lab.experiment.plan_audit import audit_line
+
+        data = read_audited(config)
+        if not self._is_done(config, run_identity(config, audited_digest(data))):
+            self._audits.append(audit_line(config, data))
+
+    def _is_done(self, config: Mapping[str, Any], identity: str) -> bool:
+        """Return whether the run's results exist, and note where."""
+        done = finished_folder(Path(config["outputs"]) / ".claims", identity)
+        if done is not None:
+            self._done.append(str(done))
+        return done is not None
 
     def _named(self, models: Mapping[str, Any]) -> dict[str, Any]:
         """Return the models by role; one whose weights are not here yet has its name for an identity."""
@@ -81,7 +98,8 @@ class Plan:
         """Print the bill."""
         lines = [bill(forecast, self._prices) for forecast in self._outlook.forecasts.values()]
         order = {role: place for place, role in enumerate(ROLES)}
-        print_plan(console, self.runs, self._done, sorted(lines, key=lambda line: order[line.role]))
+        lines = [*sorted(lines, key=lambda line: order[line.role]), *self._audits]
+        print_plan(console, self.runs, self._done, lines)
         for note in dict.fromkeys(self._notes):
             console.print(note, soft_wrap=True, markup=False)
 

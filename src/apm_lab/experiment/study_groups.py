@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["GROUPS", "PERSPECTIVES", "groups_of_study", "study_name", "unread_groups"]
+from apm_lab.errors import ConfigError
+
+__all__ = ["GROUPS", "PERSPECTIVES", "groups_of_study", "require_benchmark", "study_name", "unread_groups"]
 
 _PERSONALIZATION = "apm_lab.experiment.settings.PersonalizationSettings"
 PERSPECTIVES = "apm_lab.experiment.settings.PerspectivesSettings"
@@ -39,6 +41,12 @@ def unread_groups(config: Mapping[str, Any]) -> Iterator[str]:
         if group not in own and config.get(group) is not None:
             others = [name for name in own if name not in _SHARED]
             yield f"{group}: study={study_name(config)} has no such group; it has {', '.join(others)}"
+
+
+def require_benchmark(config: Mapping[str, Any], verb: str) -> None:
+    """Raise ConfigError where a verb about methods and users is given another study than the benchmark."""
+    if study_name(config) != "personalization":
+        raise ConfigError(f"{verb} is about study=personalization; study={study_name(config)} has no methods and users")
 
 
 def _target(config: Mapping[str, Any]) -> str:
