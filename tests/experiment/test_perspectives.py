@@ -240,3 +240,23 @@ def test_a_killed_audit_continues_and_ends_equal(toys):
 
 
 SLOW = "for place, call in enumerate(calls):\n            __import__('time').sleep(0.01)"
+
+
+@pytest.mark.parametrize("extra", [["router.epochs=2"], ["model=tiny", "method=soft_prompt_small"]])
+def test_what_is_trained_is_held_against_a_surveys_opinions_beside_its_other_figures(extra, capfd, toys, tiny):
+    if "model=tiny" in extra:
+        option = f"_target_: apm_lab.language.hf.HfModel\npath_or_id: {tiny}\nmax_tokens: 8\n"
+        (toys / "options" / "model").mkdir()
+        (toys / "options" / "model" / "tiny.yaml").write_text(option)
+    small = ["+scale=smoke", "users.train=12", "users.test=6", "users.validation=6", "pool.size=2", "mapping.draws=1"]
+    (toys / "options" / "callbacks").mkdir()
+    (toys / "options" / "callbacks" / "toy_alignment.yaml").write_text(
+        "_target_: apm_lab.experiment.settings.CallbackSettings\nalignment: {_target_: toys.ToySurvey}\n"
+    )
+    given = ["--config-dir=options", "plugins=[toys]", *small, "logger=csv", "callbacks=toy_alignment", *extra]
+    assert main(given) == 0
+    place = folder(capfd.readouterr().out)
+    names = {line.split(",")[1] for line in (place / "metrics.csv").read_text().splitlines()[1:]}
+    kinds = {"/".join(name.split("/")[-2:]) for name in names}
+    assert {"val/alignment", "val/alignment_uniform"} <= kinds
+    assert "val/wl" in kinds if "model=tiny" not in extra else "val/put_right" in kinds

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from apm_lab.errors import ConfigError, did_you_mean
+from apm_lab.experiment.build_probe import opinion_probe
 from apm_lab.experiment.making import make
 from apm_lab.experiment.option_files import file_fault
 from apm_lab.experiment.plugin import of_kind
@@ -48,9 +49,10 @@ def build_method(
     """
     trainer = make(config["trainer"], plugins)
     parameters = read_signature(config["method"]["_target_"], plugins) or {}
-    given: dict[str, object] = {"trainer": trainer, **asked}
+    probe = opinion_probe(config)
+    given: dict[str, object] = {"trainer": trainer, "probe": probe, **asked}
     if "router" in parameters:
-        given["router"] = of_kind(make(router_node, plugins, trainer=trainer), StyleRouter, "router")
+        given["router"] = of_kind(make(router_node, plugins, trainer=trainer, probe=probe), StyleRouter, "router")
     if "base" in parameters:
         given["base"] = _trainable(model, config["method"]["_target_"], config["model"]["_target_"])
     method = make(config["method"], plugins, **given)

@@ -58,6 +58,8 @@ def _personalization_contradictions(config: Mapping[str, Any]) -> Iterator[str]:
     for key, least in (("train", 0), ("test", 1), ("validation", 0), ("active", 1), ("turns", 1)):
         if users[key] < least:
             yield f"users.{key}={users[key]}: expected at least {least}"
+    if config["callbacks"].get("alignment_questions", 1) < 1:
+        yield f"callbacks.alignment_questions={config['callbacks']['alignment_questions']}: expected at least 1"
     if config["judge"]["retries"] < 0:
         yield f"judge.retries={config['judge']['retries']}: expected at least 0"
     yield from _price_faults(config)

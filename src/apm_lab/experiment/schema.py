@@ -20,6 +20,7 @@ INJECTED = (
     "encoder",
     "summariser",
     "base",
+    "probe",
     "trainer",
     "folder",
     "run_id",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from apm_lab.data.survey import SurveySource
 from apm_lab.language.protocols import ScoreModel
 from apm_lab.language.reward_model import RewardModel
 from apm_lab.maths.mapping import MappingKind
@@ -115,11 +116,14 @@ class CallbackSettings:
     """What happens beside training.
 
     `judging`: answer held-out training users with the model and judge the answers. `checkpoints`: write what each draw
-    learnt into the run's folder.
+    learnt into the run's folder. `alignment`: a survey (an option of `dataset`, such as OpinionQA's) whose opinions
+    what is trained is held against after every epoch, on its first `alignment_questions` questions.
     """
 
     judging: bool = False
     checkpoints: bool = True
+    alignment: SurveySource | None = None
+    alignment_questions: int = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

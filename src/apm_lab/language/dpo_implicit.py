@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Literal
 from apm_lab.errors import ConfigError, DataError
 from apm_lab.language.hf_place import place_of
 from apm_lab.language.history_embedding import history_embeddings
+from apm_lab.language.policy_sums import answer_sums, policy_splits
 from apm_lab.language.protocols import Answer, Embedder
-from apm_lab.language.reward_calls import Gathering, in_parts, require_fitting_text
+from apm_lab.language.reward_calls import Gathering, in_parts
 from apm_lab.language.reward_model import RewardCall
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from apm_lab.language.hf_choices import Asked
     from apm_lab.language.soft_prompt import SoftPromptPolicy
     from apm_lab.language.soft_prompt_checkpoint import PolicyDescription
 
@@ -122,43 +122,19 @@ class DpoImplicit:
         policy, beta = self._loaded(), self._beta if self._beta is not None else self._told().beta
         table = self._soft_table(policy)
         for offset, part in in_parts(calls, _TOGETHER):
-            splits = self._splits(policy, part)
+            soft = policy.settings.soft_tokens if self._history else 0
+            splits = policy_splits(policy, part, self._template, self.name, soft)
             gathering = Gathering(part, offset, [2 * sum(len(x) + len(y) for x, y in each) for each in splits])
             places = [(call, answer) for call, each in enumerate(splits) for answer in range(len(each))]
             counted = [(call, answer) for call, answer in places if splits[call][answer][1]]
             asked = [Asked(splits[call][answer][0], [splits[call][answer][1]]) for call, answer in counted]
-            before = self._sums(policy, asked, None)
+            before = answer_sums(policy, asked, None, self._batch_size)
             led = asked if table is None else [one._replace(prompt=policy.with_soft(one.prompt, 0)) for one in asked]
             with policy.active():
-                after = self._sums(policy, led, table)
+                after = answer_sums(policy, led, table, self._batch_size)
             found = [(*place, beta * (now - then)) for place, now, then in zip(counted, after, before, strict=True)]
             found += [(call, answer, nan) for call, answer in places if not splits[call][answer][1]]
             yield gathering.add(found)
-
-    def _sums(self, policy: SoftPromptPolicy, asked: Sequence[Asked], table: Tensor | None) -> list[float]:
-        """Return the log-probability of each answer, in order."""
-        from apm_lab.language.hf_choices import answer_log_probabilities
-
-        found = [0.0] * len(asked)
-        with policy.network.prefixed(table):
-            for group in answer_log_probabilities(policy.network, asked, self._batch_size):
-                for place, (value,) in group:
-                    found[place] = value
-        return found
-
-    def _splits(self, policy: SoftPromptPolicy, part: Sequence[RewardCall]) -> list[list[tuple[list[int], list[int]]]]:
-        from apm_lab.language.encoded_pairs import end_token
-        from apm_lab.language.lm_loglik import token_splits
-
-        splits = token_splits(policy.base, part, self._template, self.name)
-        if self._template == "chat":
-            end = end_token(policy.base)
-            splits = [[(before, [*behind, end]) for before, behind in each] for each in splits]
-        for call, each in zip(part, splits, strict=True):
-            for before, behind in each:
-                tokens = len(before) + len(behind) + (policy.settings.soft_tokens if self._history else 0)
-                require_fitting_text(self.name, call.prompt, tokens, policy.network.context)
-        return splits
 
     def _soft_table(self, policy: SoftPromptPolicy) -> Tensor | None:
         """Return the vectors that lead the policy, None without a history."""

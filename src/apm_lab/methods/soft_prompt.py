@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # with torch and Lightning behind them
     from apm_lab.language.pair_batch import EncodedPair
     from apm_lab.language.soft_prompt import PolicySettings, SoftPromptPolicy
     from apm_lab.language.soft_prompt_checkpoint import PolicyDescription
+    from apm_lab.training.callbacks.alignment import OpinionProbe
     from apm_lab.training.trainer_settings import TrainerSettings
 
 __all__ = ["SoftPrompt"]
@@ -55,6 +56,7 @@ class SoftPrompt:
         gradient_checkpointing: compute activations twice instead of keeping them.
         engine: `lightning`, or `trl` for TRL's DPOTrainer (with `soft_tokens=0`).
         start: a folder with a checkpoint to train on from; it is then part of the reference.
+        probe: survey questions, alignment with which is logged while it trains (`callbacks.alignment`).
 
     """
 
@@ -82,9 +84,10 @@ class SoftPrompt:
         gradient_checkpointing: bool = False,
         engine: Literal["lightning", "trl"] = "lightning",
         start: str | None = None,
+        probe: OpinionProbe | None = None,
     ) -> None:
         self._base, self._encoder, self._trainer, self._pooling = base, encoder, trainer, pooling
-        self._max_tokens, self._start, self._engine = max_tokens, start, engine
+        self._max_tokens, self._start, self._engine, self._probe = max_tokens, start, engine, probe
         self._parts: dict[str, Any] = {
             "soft_tokens": soft_tokens,
             "projector": projector,
@@ -138,6 +141,7 @@ class SoftPrompt:
                 held_out=held_out,
                 folder=self._unfinished(encoded.pairs, embeddings, view.seed),
                 log=view.log,
+                probe=self._probe,
             )
             self._trained = {name: value.detach().cpu().clone() for name, value in policy.trained().items()}
 

@@ -22,6 +22,7 @@ from apm_lab.training.validation_set import ValidationSet
 if TYPE_CHECKING:  # the rest of this floor imports torch and Lightning: seconds that only a fit needs
     from torch import nn
 
+    from apm_lab.training.callbacks.alignment import OpinionProbe
     from apm_lab.training.encoder_base import EncoderBase
     from apm_lab.training.history_datamodule import HistoryDataModule
     from apm_lab.training.router_module import RouterModule
@@ -57,7 +58,8 @@ class EncoderRouter:
     whole histories; None: only from scratch, where the number of examples is what's short. `head_init`: s.d. of the
     head's first weights; None: 0.1 from scratch, else 1 / sqrt(hidden size). `batch_size` times `accumulate` examples
     make an optimiser step of one process. The defaults are the best found from scratch; fine-tuning as in APM Table 5
-    sets `pretrained`, learning_rate 2e-5, batch_size 4, accumulate 4 and epochs 3.
+    sets `pretrained`, learning_rate 2e-5, batch_size 4, accumulate 4 and epochs 3. `probe`: survey questions, alignment
+    with which is logged after every epoch (`callbacks.alignment`).
     """
 
     def __init__(
@@ -90,10 +92,11 @@ class EncoderRouter:
         accumulate: int = 1,
         epochs: int = 4,
         trainer: TrainerSettings = TrainerSettings(),  # noqa: B008 (frozen)
+        probe: OpinionProbe | None = None,
     ) -> None:
-        self._settings = {name: value for name, value in locals().items() if name not in {"self", "trainer"}}
+        self._settings = {name: value for name, value in locals().items() if name not in {"self", "trainer", "probe"}}
         check_settings(self._settings)
-        self._trainer = trainer
+        self._trainer, self._probe = trainer, probe
         self._trained: _Trained | None = None
         self._warned = False
         self.truncated = 0
@@ -114,6 +117,7 @@ class EncoderRouter:
         Generators, torch threads and flags are as before when it returns.
         """
         from apm_lab.training.isolation import isolated
+        from apm_lab.training.router_rewards import router_alignment
         from apm_lab.training.router_trainer import train_router
 
         self.truncated = 0
@@ -134,6 +138,7 @@ class EncoderRouter:
                 identity=fit_identity(self._settings, self._trainer, histories, checked, objective, styles, seed),
                 validation=validation,
                 log=log,
+                alignment=router_alignment(self._probe, module, base.tokenizer, base.max_tokens),
             )
         module.eval()
         config, digest = base.config.to_dict(), base.digest

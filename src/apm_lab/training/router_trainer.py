@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lightning.pytorch import Callback
 
+from apm_lab.training.callbacks.alignment import AlignmentCallback
 from apm_lab.training.callbacks.judging import JudgingCallback
 from apm_lab.training.callbacks.scoring import ScoringCallback
 from apm_lab.training.fit import Log, fit
@@ -28,6 +29,7 @@ def train_router(
     identity: str,
     validation: ValidationSet | None = None,
     log: Log | None = None,
+    alignment: AlignmentCallback | None = None,
 ) -> None:
     """Train `module` in place; call it inside `isolation.isolated`.
 
@@ -35,7 +37,7 @@ def train_router(
     the same identity that was interrupted goes on from there. Where the strategy starts processes of its own, `log`
     is called after the fit, and `validation.respond` must be picklable.
     """
-    callbacks: list[Callback] = []
+    callbacks: list[Callback] = [] if alignment is None else [alignment]
     if validation is not None:
         callbacks.append(ScoringCallback(validation))
         if validation.respond is not None:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor
 
+from apm_lab.language.hf_choices import Asked
 from apm_lab.language.pair_batch import PairBatch
+from apm_lab.language.policy_sums import answer_sums, policy_splits
+from apm_lab.language.reward_model import RewardCall
 from apm_lab.language.soft_prompt import SoftPromptPolicy
 from apm_lab.maths.dpo import dpo_loss
 from apm_lab.training.router_module import linear_warmup_decay
 
 __all__ = ["SoftPromptModule"]
+
+_RATED_TOGETHER = 32  # texts that are read side by side
 
 
 class SoftPromptModule(LightningModule):
@@ -37,6 +43,7 @@ class SoftPromptModule(LightningModule):
         super().__init__()
         self.policy, self._beta, self._learning_rate, self._steps = policy, beta, learning_rate, steps
         self._weight_decay, self._warmup_fraction = weight_decay, warmup_fraction
+        self._before: dict[RewardCall, list[float]] = {}
 
     def training_step(self, batch: PairBatch, _: int) -> Tensor:
         """Return the mean loss of the batch."""
@@ -59,6 +66,22 @@ class SoftPromptModule(LightningModule):
         named = {f"{part}/{name}": value.detach() for name, value in figures.items()}
         self.log_dict(named, batch_size=len(losses), sync_dist=part == "val")
         return loss
+
+    def rewards(self, calls: Sequence[RewardCall]) -> list[list[float]]:
+        """Return the implicit reward of each answer: beta times what its log-probability has gained since first asked.
+
+        By the adapter alone, without a user's soft prompt; an answer without a token has none (nan).
+        """
+        splits = policy_splits(self.policy, calls, "chat", "soft_prompt")
+        asked = [Asked(before, [behind]) for each in splits for before, behind in each if behind]
+        with torch.inference_mode():
+            sums = iter(answer_sums(self.policy, asked, None, _RATED_TOGETHER))
+        now = [[next(sums) if behind else math.nan for _, behind in each] for each in splits]
+        first = [self._before.setdefault(call, values) for call, values in zip(calls, now, strict=True)]
+        return [
+            [self._beta * (value - other) for value, other in zip(values, others, strict=True)]
+            for values, others in zip(now, first, strict=True)
+        ]
 
     def configure_optimizers(self) -> Any:  # noqa: ANN401 (one of many forms that Lightning takes)
         """Return AdamW and its schedule."""

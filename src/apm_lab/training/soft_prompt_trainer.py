@@ -17,6 +17,7 @@ from apm_lab.errors import ConfigError, DataError
 from apm_lab.language.pair_batch import EncodedPair, on_device, pair_batch
 from apm_lab.language.soft_prompt import SoftPromptPolicy
 from apm_lab.maths.seeding import derived_seed
+from apm_lab.training.callbacks.alignment import AlignmentCallback, OpinionProbe
 from apm_lab.training.fit import Log, fit
 from apm_lab.training.isolation import isolated
 from apm_lab.training.pair_datamodule import PairDataModule, Pairs
@@ -56,10 +57,12 @@ def train_policy(
     held_out: Pairs | None = None,
     folder: Path | None = None,
     log: Log | None = None,
+    probe: OpinionProbe | None = None,
 ) -> None:
     """Train `policy` in place on `training` pairs; figures of `held_out` users' pairs are logged after every epoch.
 
-    With a `folder` an interrupted training goes on from its last state there. DataError where the loss is not finite.
+    With a `folder` an interrupted training goes on from its last state there. With a `probe` its alignment is logged
+    after every epoch. DataError where the loss is not finite.
     """
     _require_device(policy, trainer)
     device = policy.network.device
@@ -69,6 +72,8 @@ def train_policy(
         if held_out is not None:
             held_out = held_out._replace(pairs=with_reference(policy, held_out.pairs, shared=shared))
         if settings.engine == "trl":
+            if probe is not None:
+                raise ConfigError("callbacks.alignment: method.engine=trl logs TRL's own figures only; set it null")
             from apm_lab.training.trl_engine import train_with_trl
 
             train_with_trl(
@@ -83,7 +88,8 @@ def train_policy(
             data = PairDataModule(
                 known, held_out, policy.with_soft, batch_size=settings.batch_size, seed=seed, shared=shared
             )
-            _train(policy, data, len(known.pairs), settings, trainer, seed, folder, held_out is not None, log)
+            validates = held_out is not None
+            _train(policy, data, len(known.pairs), settings, trainer, seed, folder, validates, log, probe)
         policy.to(device)  # Lightning leaves it on the processor
     policy.eval()
     lost = [name for name, value in policy.trained().items() if not torch.isfinite(value).all()]
@@ -124,6 +130,7 @@ def _train(
     folder: Path | None,
     validates: bool,
     log: Log | None,
+    probe: OpinionProbe | None,
 ) -> None:
     epochs = trainer.max_epochs or settings.epochs
     batches = math.ceil(math.ceil(count / settings.batch_size) / (trainer.devices * trainer.num_nodes))
@@ -150,7 +157,7 @@ def _train(
             seed=seed,
             folder=folder,
             every_n_steps=settings.every_n_steps,
-            callbacks=[_SeededSteps(seed)],
+            callbacks=[_SeededSteps(seed), *([AlignmentCallback(probe)] if probe is not None else [])],
             validates=validates,
             log=log,
         )
