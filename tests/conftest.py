@@ -48,8 +48,9 @@ def save(folder, config, kind, template=TEMPLATE, ends=12):
     config.vocab_size = len(words)
     torch.manual_seed(0)
     model = kind(config)
-    model.generation_config.eos_token_id = [words.eos_token_id, *range(5, len(words), ends)]
-    model.generation_config.pad_token_id = words.pad_token_id
+    if model.can_generate():
+        model.generation_config.eos_token_id = [words.eos_token_id, *range(5, len(words), ends)]
+        model.generation_config.pad_token_id = words.pad_token_id
     model.save_pretrained(folder)
     words.save_pretrained(folder)
     return str(folder)
@@ -125,3 +126,11 @@ def recurrent(tmp_path_factory):
         pad_token_id=0,
     )
     return save(tmp_path_factory.mktemp("recurrent"), config, Lfm2ForCausalLM)
+
+
+@pytest.fixture(scope="session")
+def classifier(tmp_path_factory):
+    """The folder of a tiny Llama with random weights that gives a text one number."""
+    from transformers import LlamaForSequenceClassification
+
+    return save(tmp_path_factory.mktemp("classifier"), llama(num_labels=1), LlamaForSequenceClassification)

@@ -9,6 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from apm_lab.data.sources.bbq import CATEGORIES
+from apm_lab.experiment.cli import main
+
+sys.path.insert(0, str(Path(__file__).parent))
+from audit_files import write_bbq, write_opinionqa, write_stereoset
+
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
 TABLE = re.findall(r"^\| [^|]+ \| `(.+?)` \|$", TEXT, re.MULTILINE)
@@ -25,6 +31,34 @@ def folder(tmp_path_factory):
     with gzip.open(path / "prompts.jsonl.gz", "wt") as handle:
         handle.writelines(json.dumps(row) + "\n" for row in rows)
     return path
+
+
+@pytest.fixture(scope="module")
+def audits(tmp_path_factory, tiny, windowed, classifier):
+    """Return what the README's audits read, by name: data, and models in place of those that must be fetched."""
+    path = tmp_path_factory.mktemp("audits")
+    data = {"opinionqa": write_opinionqa(path / "opinionqa"), "stereoset": write_stereoset(path / "stereoset")}
+    models = {"tiny": tiny, "other": windowed, "classifier": classifier}
+    return {**data, "bbq": write_bbq(path / "bbq", CATEGORIES), **models}
+
+
+def audit(words, audits):
+    """Return the words of an audit with its folders filled in, and small models."""
+    data = next((word.partition("=")[2] for word in words if word.startswith("dataset=")), "opinionqa")
+    if "study=perspectives" not in words:
+        return [*(word.replace("=FOLDER", f"={audits['opinionqa']}") for word in words), "logger=csv"]
+    found = []
+    for word in words:
+        if word.startswith("reward_model.model.path_or_id="):
+            found.append(f"reward_model.model.path_or_id={audits['classifier']}")
+            continue
+        if word.startswith("reward_model=") and "classifier" not in word:
+            continue
+        found.append(word.replace("dataset.path=FOLDER", f"dataset.path={audits[data]}"))
+    if "reward_model=classifier" not in words:
+        models = f"{audits['tiny']},{audits['other']}" if "-m" in words else audits["tiny"]
+        found += ["reward_model=lm_loglik", f"reward_model.model.path_or_id={models}"]
+    return [*found, "logger=csv"]
 
 
 def run(folder, arguments):
@@ -61,7 +95,22 @@ def test_the_table_is_found():
     assert any("-m" in command.split() for command in EXPERIMENTS)
 
 
-@pytest.mark.parametrize("command", EXPERIMENTS)
+AUDITS = [command for command in EXPERIMENTS if "FOLDER" in command and "=FOLDER" in command]
+
+
+@pytest.mark.parametrize("command", AUDITS)
+def test_audit(command, audits, folder, monkeypatch, capfd):
+    monkeypatch.chdir(folder)
+    words = audit(command.split()[3:], audits)
+    extra = (
+        ["+scale=smoke", "router=ngrams", "users.train=12", "users.test=6"] if "study=perspectives" not in words else []
+    )
+    assert main([*words, *extra]) == 0
+    out = capfd.readouterr().out
+    assert re.search(r"^results: |^2 jobs|^plan: 1 run", out, re.MULTILINE), out
+
+
+@pytest.mark.parametrize("command", [command for command in EXPERIMENTS if command not in AUDITS])
 def test_example(folder, command):
     out = run(folder, small(command))
     ended = r"^results: |^skipped: this run is done|^ *router:|^\d+ jobs|: no leak|^plan: 1 run"

@@ -21,7 +21,7 @@ NEEDED = {
 }
 
 
-AUDITS = ("reward_model", "distance", "steering", "format")
+AUDITS = ("reward_model", "distance", "steering", "prompt_format")
 AUDITED = ("dataset=bbq", "dataset=bbq_all", "dataset=stereoset", "dataset=opinionqa", "dataset=prism")
 
 

@@ -59,7 +59,7 @@ def test_there_are_as_many_formats_as_differ(choices, formats):
 
 
 def test_an_order_beyond_the_permutations_is_refused():
-    with pytest.raises(ConfigError, match=r"format\.order=6: expected 0 .* to 5"):
+    with pytest.raises(ConfigError, match=r"prompt_format\.order=6: expected 0 .* to 5"):
         FormatSettings(order=6)
 
 

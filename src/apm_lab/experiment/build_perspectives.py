@@ -89,7 +89,7 @@ def build_perspectives(
     return Perspectives(
         data=data,
         rate=rate,
-        form=make(config["format"], plugins),
+        form=make(config["prompt_format"], plugins),
         prompts=steering_prompts(steering.forms, steering.traits),
         distance=make(config["distance"], plugins),
         temperature=settings.temperature,

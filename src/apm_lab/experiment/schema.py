@@ -43,7 +43,7 @@ _READ = {
     "reward_model": f"{_SETTINGS}.RewardModelSettings",
     "distance": "apm_lab.studies.opinions.DistanceSettings",
     "steering": f"{_SETTINGS}.SteeringSettings",
-    "format": "apm_lab.studies.question_format.FormatSettings",
+    "prompt_format": "apm_lab.studies.question_format.FormatSettings",
     "pool": f"{_SETTINGS}.PoolSettings",
     "mapping": f"{_SETTINGS}.MappingSettings",
     "callbacks": f"{_SETTINGS}.CallbackSettings",

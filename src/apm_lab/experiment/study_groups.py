@@ -18,7 +18,7 @@ _OF_STUDY = {
         *("model", "generator", "rewriter", "judge", "summariser", "encoder"),
         *("users", "pool", "mapping", "method", "router", "callbacks", "prices"),
     ),
-    PERSPECTIVES: (*_SHARED, "reward_model", "distance", "steering", "format"),
+    PERSPECTIVES: (*_SHARED, "reward_model", "distance", "steering", "prompt_format"),
 }
 GROUPS = tuple(dict.fromkeys(group for groups in _OF_STUDY.values() for group in groups))
 """All config groups that hold a node."""

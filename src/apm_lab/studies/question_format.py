@@ -36,7 +36,7 @@ class FormatSettings:
 
     def __post_init__(self) -> None:
         if not 0 <= self.order <= _MOST_ORDERS:
-            raise ConfigError(f"format.order={self.order}: expected 0 (the data's own order) to {_MOST_ORDERS}")
+            raise ConfigError(f"prompt_format.order={self.order}: expected 0 (the data's own order) to {_MOST_ORDERS}")
 
     @property
     def name(self) -> str:
