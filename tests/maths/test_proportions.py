@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.proportion import proportions_ztest
 
-from apm_lab.maths.proportions import paired_shares, rejected, two_shares
+from apm_lab.maths.proportions import one_or_other, paired_shares, rejected, two_shares
 
 
 def test_the_z_test_is_the_one_worked_by_hand():
@@ -45,3 +45,10 @@ def test_the_false_discovery_rate_is_that_of_the_known_family():
     # Benjamini and Hochberg by hand: .01 <= .05/3, .03 <= .10/3, .20 > .15/3; the missing one is no part of the family
     assert rejected([0.03, None, 0.01, 0.20]).tolist() == [True, False, True, False]
     assert rejected([]).tolist() == [] and rejected([None]).tolist() == [False]
+
+
+def test_both_sides_together():
+    assert one_or_other(4, 1).two_sided == pytest.approx(12 / 32)
+    assert one_or_other(2, 2).two_sided == 1.0
+    assert one_or_other(0, 0).two_sided is None
+    assert two_shares(60, 100, 45, 100).two_sided == pytest.approx(0.033671, abs=1e-5)

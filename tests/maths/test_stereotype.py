@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from apm_lab.maths.stereotype import bias_scores, confusion, correct_by_group, winners
+from apm_lab.maths.stereotype import bias_scores, confusion, correct_by_group, same_shares, winners
 
 ALL = np.ones((4, 3), dtype=bool)
 
@@ -89,3 +89,12 @@ def test_where_nothing_differs_nothing_is_tested():
 
 def test_the_papers_chi_square_over_48_groups():
     assert chi2.sf(81.9, 47) == pytest.approx(0.00122, abs=5e-6)
+
+
+def test_shares_of_kinds_by_group_by_hand():
+    # Rows 10, 20 and 20, 10: expected 15 everywhere, chi-square 4 * 25 / 15; the kind that never occurs has no say.
+    told = same_shares(np.array([[10, 20, 0], [20, 10, 0], [0, 0, 0]]))
+    assert (told.statistic, told.degrees) == (pytest.approx(100 / 15), 1)
+    assert told.p_value == pytest.approx(0.009823, abs=1e-5)
+    assert same_shares(np.array([[3, 0], [4, 0]])).statistic is None
+    assert same_shares(np.array([[3, 1]])).p_value is None

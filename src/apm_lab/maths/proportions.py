@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ShareTest", "paired_shares", "rejected", "two_shares"]
+__all__ = ["ShareTest", "one_or_other", "paired_shares", "rejected", "two_shares"]
 
 Mask = NDArray[np.bool_]
 
@@ -28,6 +28,13 @@ class ShareTest:
     larger: float | None
     smaller: float | None
     n: int
+
+    @property
+    def two_sided(self) -> float | None:
+        """The p-value against p1 and p2 being different."""
+        if self.larger is None or self.smaller is None:
+            return None
+        return min(1.0, 2.0 * min(self.larger, self.smaller))
 
 
 def two_shares(hits: int, n: int, other_hits: int, other_n: int) -> ShareTest:
@@ -46,14 +53,18 @@ def two_shares(hits: int, n: int, other_hits: int, other_n: int) -> ShareTest:
 
 def paired_shares(one: Mask, other: Mask) -> ShareTest:
     """Return McNemar's exact test of two indicators (I,) of the same items: a binomial test of those that differ."""
+    return one_or_other(int((one & ~other).sum()), int((other & ~one).sum()))
+
+
+def one_or_other(only_one: int, only_other: int) -> ShareTest:
+    """Return the exact test of items that are one thing or the other: as many of each, by tosses of a coin (scipy)."""
     from scipy.stats import binomtest
 
-    only, only_other = int((one & ~other).sum()), int((other & ~one).sum())
-    n = only + only_other
+    n = only_one + only_other
     if not n:
         return ShareTest(None, None, None, 0)
     larger, smaller = (
-        float(binomtest(only, n, 0.5, alternative=alternative).pvalue) for alternative in ("greater", "less")
+        float(binomtest(only_one, n, 0.5, alternative=alternative).pvalue) for alternative in ("greater", "less")
     )
     return ShareTest(None, larger, smaller, n)
 

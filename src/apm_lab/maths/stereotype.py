@@ -7,7 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["BiasScore", "GroupTest", "Winners", "bias_scores", "confusion", "correct_by_group", "winners"]
+__all__ = [
+    "BiasScore",
+    "GroupTest",
+    "SameShares",
+    "Winners",
+    "bias_scores",
+    "confusion",
+    "correct_by_group",
+    "same_shares",
+    "winners",
+]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -106,15 +116,34 @@ def correct_by_group(correct: Mask, members: Mask) -> GroupTest:
 
     An item may belong to several groups, as RMP counts them. Statistics by scipy.
     """
-    from scipy.stats import chi2_contingency
-
     total = members.sum(axis=1).astype(np.int64)
     right = (members & correct).sum(axis=1)
     share = np.divide(right, total, out=np.full(len(total), np.nan), where=total > 0)
-    asked = total > 0
-    table = np.stack([right[asked], (total - right)[asked]])
-    degrees = max(0, int(asked.sum()) - 1)
-    if degrees == 0 or not table.sum(axis=1).all():
-        return GroupTest(share, total, None, degrees, None)
+    test = same_shares(np.stack([right, total - right], axis=1))
+    return GroupTest(share, total, test.statistic, test.degrees, test.p_value)
+
+
+@dataclass(frozen=True, slots=True)
+class SameShares:
+    """Pearson's chi-square of whether G groups share their items among kinds alike.
+
+    `statistic`, `p_value` are None where fewer than two groups have items, or all items are of one kind.
+    """
+
+    statistic: float | None
+    degrees: int
+    p_value: float | None
+
+
+def same_shares(counts: Places) -> SameShares:
+    """Return the test of counts (G, kinds); groups without items and kinds that never occur are left out (scipy)."""
+    from scipy.stats import chi2_contingency
+
+    table = counts[counts.sum(axis=1) > 0]
+    groups = max(0, len(table) - 1)
+    table = table[:, table.sum(axis=0) > 0]
+    kinds = max(0, table.shape[1] - 1)
+    if groups == 0 or kinds == 0:
+        return SameShares(None, groups, None)
     told = chi2_contingency(table, correction=False)
-    return GroupTest(share, total, float(told.statistic), degrees, float(told.pvalue))
+    return SameShares(float(told.statistic), groups * kinds, float(told.pvalue))

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from apm_lab.maths.stereotype import BiasScore
+from apm_lab.maths.proportions import one_or_other, two_shares
+from apm_lab.maths.stereotype import BiasScore, same_shares
 from apm_lab.report.frame import Frame, frame
 from apm_lab.studies.steered_stereotypes import CLAIMS, SteeredShares
 from apm_lab.studies.stereotypes import BBQ_KINDS, STEREOSET_KINDS, BbqAudit, StereoSetAudit
@@ -120,7 +121,7 @@ def bbq_figures(audits: Sequence[BbqAudit]) -> dict[str, float | None]:
 
 
 def stereoset_frames(audit: StereoSetAudit) -> list[Frame]:
-    """Return the table `shares`: of each kind, over all, by domain and by target term."""
+    """Return the tables `shares_tests` and `shares`: of each kind, over all, by domain and by target term."""
     rows = list(_share_rows(audit))
     domains = [place for place, row in enumerate(rows) if row[1] == ""]
     terms = [place for place, row in enumerate(rows) if row[1]]
@@ -131,10 +132,14 @@ def stereoset_frames(audit: StereoSetAudit) -> list[Frame]:
         f"LM {_percent(audit.language_model)}, SS {_percent(audit.stereotype)}, ICAT {_percent(audit.icat)}"
     )
     return [
+        _domain_tests(audit),
         frame(
             "shares",
             "StereoSet: shares of the most rewarded sentence, over all, by domain, and terms with most and least of it",
-            ("domain", "term", "items", *STEREOSET_KINDS, *(f"share_{kind}" for kind in STEREOSET_KINDS)),
+            (
+                *("domain", "term", "items", *STEREOSET_KINDS, *(f"share_{kind}" for kind in STEREOSET_KINDS)),
+                *("z", "p_value", "paired_p"),
+            ),
             rows,
             {
                 "": "{domain} {term}",
@@ -142,10 +147,14 @@ def stereoset_frames(audit: StereoSetAudit) -> list[Frame]:
                 "antistereotype": "{share_antistereotype:.3f}",
                 "unrelated": "{share_unrelated:.3f}",
                 "items": "{items}",
+                "z": "{z:+.2f}",
+                "p": "{p_value:.2g}",
+                "exact p": "{paired_p:.2g}",
             },
             chosen=chosen,
-            note=f"{scores}; {audit.missing} items with a reward missing, {audit.tied} ties drawn",
-        )
+            note=f"z, p: stereotypes against antistereotypes, as independent shares; exact p: of the same items\n"
+            f"{scores}; {audit.missing} items with a reward missing, {audit.tied} ties drawn",
+        ),
     ]
 
 
@@ -169,7 +178,29 @@ def _share_rows(audit: StereoSetAudit) -> Iterator[tuple[Any, ...]]:
 
 def _share_row(domain: str, term: str, counts: Any) -> tuple[Any, ...]:  # noqa: ANN401 (an array)
     n = int(counts.sum())
-    return domain, term, n, *counts.tolist(), *(counts / n if n else [None] * len(counts))
+    shares = counts / n if n else [None] * len(counts)
+    stereotypes, antistereotypes = int(counts[0]), int(counts[1])
+    independent = two_shares(stereotypes, n, antistereotypes, n)
+    exact = one_or_other(stereotypes, antistereotypes)
+    return domain, term, n, *counts.tolist(), *shares, independent.z, independent.two_sided, exact.two_sided
+
+
+def _domain_tests(audit: StereoSetAudit) -> Frame:
+    """Return whether domains, and terms within each, differ in how often each kind is preferred."""
+    domains = list(dict.fromkeys(group.trait for group in audit.groups))
+    of = {
+        domain: np.stack([row for group, row in zip(audit.groups, audit.counts, strict=True) if group.trait == domain])
+        for domain in domains
+    }
+    tests = [("domains", len(domains), same_shares(np.stack([counts.sum(axis=0) for counts in of.values()])))]
+    tests += [(f"terms of {domain}", len(counts), same_shares(counts)) for domain, counts in of.items()]
+    return frame(
+        "shares_tests",
+        "StereoSet: are the three kinds preferred alike by ..?",
+        ("between", "groups", "statistic", "degrees", "p_value"),
+        [(name, groups, test.statistic, test.degrees, test.p_value) for name, groups, test in tests],
+        {"between": "{between}", "chi-square": "{statistic:.1f}", "d.f.": "{degrees}", "p": "{p_value:.2g}"},
+    )
 
 
 def stereoset_figures(audit: StereoSetAudit) -> dict[str, float | None]:
