@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.proportion import proportions_ztest
 
-from apm_lab.maths.proportions import paired_shares, rejected, two_shares
+from apm_lab.maths.proportions import paired_shares, rejected, two_shares, wilson
 
 
 def test_the_z_test_is_the_one_worked_by_hand():
@@ -45,3 +45,11 @@ def test_the_false_discovery_rate_is_that_of_the_known_family():
     # Benjamini and Hochberg by hand: .01 <= .05/3, .03 <= .10/3, .20 > .15/3; the missing one is no part of the family
     assert rejected([0.03, None, 0.01, 0.20]).tolist() == [True, False, True, False]
     assert rejected([]).tolist() == [] and rejected([None]).tolist() == [False]
+
+
+def test_wilsons_interval_is_the_one_worked_by_hand():
+    # 8 of 10, z = 1.96: centre (.8 + .19207) / 1.38415 = .71674, half 1.96 sqrt(.016 + .0096) / 1.38415 = .22658
+    assert wilson(8, 10) == pytest.approx((0.49016, 0.94332), abs=1e-4)
+    assert wilson(0, 10)[0] == 0.0
+    with pytest.raises(ValueError, match="nothing"):
+        wilson(0, 0)
