@@ -226,7 +226,9 @@ def test_confusion_shows_counts_and_their_share_of_the_gold_label():
     panels = draw([audit], "toys")["bbq_confusion"].axes
     # rows 0 1 2, 10 11 12, 20 21 22
     assert [text.get_text() for text in panels[0].texts][:4] == ["0\n0%", "1\n33%", "2\n67%", "10\n30%"]
-    assert np.asarray(panels[1].collections[0].get_array())[2].tolist() == pytest.approx([20 / 63, 21 / 63, 22 / 63])
+    assert np.asarray(panels[0].collections[0].get_array())[2].tolist() == pytest.approx([20 / 63, 21 / 63, 22 / 63])
+    # without refusals no answer can be one
+    assert [text.get_text() for text in panels[1].texts][:3] == ["0\n0%", "–", "2\n100%"]
 
 
 def test_share_correct_of_one_model_with_wilsons_interval():

@@ -47,7 +47,11 @@ def confusion_figure(subject: Subject) -> Any:  # noqa: ANN401 (a figure)
     for audit, line in zip(subject.audits, panels, strict=True):
         for axes, refusals in zip(line, _REFUSALS, strict=True):
             table = {row["gold"]: row for row in audit.frames["confusion"] if row["refusals"] == refusals}
-            counts = [[table[gold][kind] if gold in table else None for kind in BBQ_KINDS] for gold in BBQ_KINDS]
+            shown = [kind for kind in BBQ_KINDS if refusals == _WITH or kind != "unknown"]
+            counts = [
+                [table[gold][kind] if gold in table and kind in shown else None for kind in BBQ_KINDS]
+                for gold in BBQ_KINDS
+            ]
             image = _confusion(axes, own, counts, named=axes is line[0])
             axes.set_title(wrapped(f"{audit.name}, refusals {refusals}", 42), fontsize=TEXT)
             if line is panels[-1]:
