@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.proportion import proportions_ztest
 
-from apm_lab.maths.proportions import one_or_other, paired_shares, rejected, two_shares
+from apm_lab.maths.proportions import one_or_other, paired_shares, rejected, two_shares, wilson
 
 
 def test_the_z_test_is_the_one_worked_by_hand():
@@ -52,3 +52,11 @@ def test_both_sides_together():
     assert one_or_other(2, 2).two_sided == 1.0
     assert one_or_other(0, 0).two_sided is None
     assert two_shares(60, 100, 45, 100).two_sided == pytest.approx(0.033671, abs=1e-5)
+
+
+def test_wilsons_interval_is_the_one_worked_by_hand():
+    # 8 of 10, z = 1.96: centre (.8 + .19207) / 1.38415 = .71674, half 1.96 sqrt(.016 + .0096) / 1.38415 = .22658
+    assert wilson(8, 10) == pytest.approx((0.49016, 0.94332), abs=1e-4)
+    assert wilson(0, 10)[0] == 0.0
+    with pytest.raises(ValueError, match="nothing"):
+        wilson(0, 0)

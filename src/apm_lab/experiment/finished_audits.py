@@ -11,13 +11,14 @@ from typing import Any
 from rich.console import Console
 
 from apm_lab.errors import DataError
+from apm_lab.experiment.figures_written import write_figures
 from apm_lab.experiment.finished import read_manifest
 from apm_lab.experiment.run_folder import RunFolder
 from apm_lab.report.frame import Frame, print_frame, rows_of
 from apm_lab.report.perspectives.across import ModelAudit, across_frames
 from apm_lab.report.perspectives.printed import print_audit
 
-__all__ = ["compare_audits", "is_audit", "print_audits", "print_finished_audit", "read_frames"]
+__all__ = ["compare_audits", "draw_audit", "is_audit", "print_audits", "print_finished_audit", "read_frames"]
 
 
 def is_audit(manifest: Mapping[str, Any]) -> bool:
@@ -26,9 +27,20 @@ def is_audit(manifest: Mapping[str, Any]) -> bool:
 
 
 def print_finished_audit(console: Console, folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Print a finished audit's tables as the run did."""
+    """Print a finished audit's tables as the run did, and draw its figures again."""
     print_audit(console, manifest, list(read_frames(folder, manifest).values()))
+    draw_audit(console, folder, manifest)
     console.print(f"results: {folder}", soft_wrap=True, markup=False)
+
+
+def draw_audit(console: Console, folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Draw the figures of the audit in `folder` from its tables, into `figures/`; a fault is told and is no error."""
+    try:
+        found = _finished(folder, manifest)
+    except Exception as fault:  # the run stands, whatever its pictures need
+        console.print(f"not drawn: {' '.join(str(fault).split())}", style="yellow", soft_wrap=True, markup=False)
+        return
+    write_figures(console, folder / "figures", [found.audit], found.dataset)
 
 
 def read_frames(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Frame]:
@@ -64,7 +76,8 @@ def _finished(folder: Path, manifest: Mapping[str, Any]) -> _Finished:
             frames["opinions"] = pq.read_table(folder / "opinions.parquet").to_pylist()
         data = str(manifest["data"]["digest"])
         dataset = str(manifest["title"]).rpartition(" on ")[2]
-        return _Finished(folder, dataset, data, ModelAudit(_model(manifest), manifest.get("distance"), frames))
+        audit = ModelAudit(_model(manifest), manifest.get("distance"), frames, manifest.get("temperature"))
+        return _Finished(folder, dataset, data, audit)
     except (KeyError, TypeError, OSError, ArrowException) as fault:
         raise DataError(f"{folder}: written by another apm_lab, or damaged ({fault})") from None
 
@@ -77,7 +90,7 @@ def _model(manifest: Mapping[str, Any]) -> str:
 
 
 def print_audits(console: Console, folders: Sequence[Path], out: Path | None = None) -> None:
-    """Print how audits of several reward models on the same data agree; write the tables below `out` where given.
+    """Print how audits of several reward models on the same data agree; write tables and figures below `out`.
 
     DataError where two audits are not of the same data, or of one model.
     """
@@ -97,6 +110,9 @@ def print_audits(console: Console, folders: Sequence[Path], out: Path | None = N
             print_frame(console, each)
         if out is not None:
             RunFolder(out).write_parquet(f"across/{each.name}.parquet", each.columns)
+    if out is not None:
+        together = {each.name: rows_of(each) for each in frames}
+        write_figures(console, out / "across" / "figures", [each.audit for each in found], first.dataset, together)
 
 
 def compare_audits(console: Console, folders: Sequence[Path], out: Path) -> bool:

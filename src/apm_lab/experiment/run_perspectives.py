@@ -22,6 +22,7 @@ from apm_lab.experiment.build_perspectives import (
     reward_scoring,
 )
 from apm_lab.experiment.claim import Claim
+from apm_lab.experiment.finished_audits import draw_audit
 from apm_lab.experiment.identity import run_identity, source_digest
 from apm_lab.experiment.job import Job
 from apm_lab.experiment.manifest import package_versions, peak_mb
@@ -76,6 +77,7 @@ class PerspectivesRun:
             trackers.finish(code)
             store.close()
         print_audit(console, described, frames)
+        draw_audit(console, claim.folder, described)
         seconds = time.monotonic() - started
         console.print(f"results: {claim.folder} ({seconds:.0f} s, {peak_mb():.0f} MB)", soft_wrap=True, markup=False)
         return figures
@@ -98,6 +100,7 @@ class PerspectivesRun:
             "figures": dict(figures),
             "reward_model": choices.get(_ROLE),
             "distance": findings.opinions.distance if findings.opinions is not None else None,
+            "temperature": self._config["reward_model"]["temperature"],
             "overrides": self._job.overrides,
             "seed": self._config["seed"],
             "versions": {"apm_lab": __version__, "python": platform.python_version(), **package_versions()},

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ShareTest", "one_or_other", "paired_shares", "rejected", "two_shares"]
+__all__ = ["ShareTest", "one_or_other", "paired_shares", "rejected", "two_shares", "wilson"]
 
 Mask = NDArray[np.bool_]
 
@@ -82,3 +82,13 @@ def rejected(p_values: Sequence[float | None], level: float = 0.05) -> Mask:
         family: ArrayLike = [value for value in p_values if value is not None]
         found[known] = multipletests(family, alpha=level, method="fdr_bh")[0]
     return found
+
+
+def wilson(hits: int, n: int) -> tuple[float, float]:
+    """Return the 95% interval of a share by Wilson's score (statsmodels); ValueError without a case."""
+    from statsmodels.stats.proportion import proportion_confint
+
+    if not n:
+        raise ValueError("an interval of a share of nothing")
+    low, high = proportion_confint(hits, n, method="wilson")
+    return float(low), float(high)

@@ -33,11 +33,15 @@ _MEANINGS = {  # table: (value, its trait's column, its group's column, whether 
 
 @dataclass(frozen=True, slots=True)
 class ModelAudit:
-    """One model's finished audit: what tables call it, the distance of its headline (None without one), its tables."""
+    """One model's finished audit: what tables call it, the distance of its headline (None without one), its tables.
+
+    `temperature`: of its rewards in the run, None where that is not known.
+    """
 
     name: str
     distance: str | None
     frames: Mapping[str, Rows]
+    temperature: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +155,8 @@ def _models(audits: Sequence[ModelAudit]) -> Frame:
     distance = cast("Distance", audits[0].distance)
     aligned = alignment(distance, (shares[:, None], known[:, None]), (shares, known), real)
     matrix = _matrix(audits, "alignment")
-    pairs = agreement(matrix.values).pairs
+    R = len(audits)
+    pairs = agreement(matrix.values).pairs if matrix.groups else np.full((R, R), np.nan)
     rows = [
         (
             one.name,
