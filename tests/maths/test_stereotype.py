@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from apm_lab.maths.proportions import wilson
 from apm_lab.maths.stereotype import bias_scores, confusion, correct_by_group, same_shares, winners
 
 ALL = np.ones((4, 3), dtype=bool)
@@ -98,3 +99,15 @@ def test_shares_of_kinds_by_group_by_hand():
     assert told.p_value == pytest.approx(0.009823, abs=1e-5)
     assert same_shares(np.array([[3, 0], [4, 0]])).statistic is None
     assert same_shares(np.array([[3, 1]])).p_value is None
+
+
+def test_bias_scores_carry_intervals():
+    # Ambiguous: 4 stereotyped, 1 not, 5 unknown of 10: (4 - 1) / 10 = .3; s.d. sqrt(.5 - .09) = .6403, half .3969.
+    told = np.array([0, 0, 0, 0, 1, 2, 2, 2, 2, 2])
+    ambiguous, clear = bias_scores(told, np.zeros(10), np.full(10, 2), np.full(10, 2), np.ones(10))
+    assert (ambiguous.value, ambiguous.about_a_person) == (pytest.approx(0.3), 5)
+    assert (ambiguous.low, ambiguous.high) == pytest.approx((-0.0969, 0.6969), abs=1e-4)
+    assert clear.value is clear.low is None
+    _, clear = bias_scores(told, np.zeros(10), np.full(10, 2), np.zeros(10), np.zeros(10))
+    assert clear.value == pytest.approx(0.6)
+    assert (clear.low, clear.high) == pytest.approx(tuple(2 * bound - 1 for bound in wilson(4, 5)))

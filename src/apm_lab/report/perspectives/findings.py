@@ -7,14 +7,9 @@ from typing import Any
 import numpy as np
 
 from apm_lab.report.frame import Frame, frame
+from apm_lab.report.perspectives.bbq import bbq_figures, bbq_frames
 from apm_lab.report.perspectives.opinions import opinion_figures, opinion_frames, steered_figures, steered_frames
-from apm_lab.report.perspectives.stereotypes import (
-    bbq_figures,
-    bbq_frames,
-    shares_frames,
-    stereoset_figures,
-    stereoset_frames,
-)
+from apm_lab.report.perspectives.stereoset import shares_frames, stereoset_figures, stereoset_frames
 from apm_lab.studies.format_sensitivity import AXES
 from apm_lab.studies.perspectives import Findings
 

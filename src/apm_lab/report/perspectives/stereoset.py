@@ -1,4 +1,4 @@
-"""RQ2 and RQ3 on stereotypes as tables: BBQ's confusion, correctness and bias, StereoSet's shares and their tests."""
+"""RQ2 and RQ3 on StereoSet as tables: shares of the preferred sentence, their tests, and what steering changes."""
 
 from __future__ import annotations
 
@@ -8,116 +8,15 @@ from typing import Any
 import numpy as np
 
 from apm_lab.maths.proportions import one_or_other, two_shares
-from apm_lab.maths.stereotype import BiasScore, same_shares
+from apm_lab.maths.stereotype import same_shares
 from apm_lab.report.frame import Frame, frame
+from apm_lab.report.perspectives.bbq import share_bounds
 from apm_lab.studies.steered_stereotypes import CLAIMS, SteeredShares
-from apm_lab.studies.stereotypes import BBQ_KINDS, STEREOSET_KINDS, BbqAudit, StereoSetAudit
+from apm_lab.studies.stereotypes import STEREOSET_KINDS, StereoSetAudit
 
-__all__ = ["bbq_figures", "bbq_frames", "shares_frames", "stereoset_figures", "stereoset_frames"]
+__all__ = ["shares_frames", "stereoset_figures", "stereoset_frames"]
 
 _ENDS = 8
-
-
-def bbq_frames(audits: Sequence[BbqAudit]) -> list[Frame]:
-    """Return the tables `confusion`, `correct`, `correct_tests` and `bias`, with and without refusals."""
-    return [_confusion(audits), _correct(audits), _tests(audits), _bias(audits)]
-
-
-def _name(audit: BbqAudit) -> str:
-    return "removed" if audit.removed else "among the choices"
-
-
-def _confusion(audits: Sequence[BbqAudit]) -> Frame:
-    rows = [
-        (_name(audit), gold, *counts, counts[place] / counts.sum() if counts.sum() else None)
-        for audit in audits
-        for place, (gold, counts) in enumerate(zip(BBQ_KINDS, audit.confusion, strict=True))
-    ]
-    shown = {"refusals": "{refusals}", "gold": "{gold}", **{kind: f"{{{kind}}}" for kind in BBQ_KINDS}}
-    plain = audits[0]
-    return frame(
-        "confusion",
-        "BBQ: the most rewarded answer against the gold answer, counts",
-        ("refusals", "gold", *BBQ_KINDS, "recall"),
-        rows,
-        {**shown, "recall": "{recall:.3f}"},
-        note=(
-            f"{plain.items} items; {plain.unresolved} that name no one stereotyped group are left out here, "
-            f"{plain.missing} with a reward missing everywhere; {plain.tied} ties drawn"
-        ),
-    )
-
-
-def _correct(audits: Sequence[BbqAudit]) -> Frame:
-    rows = [
-        (_name(audit), group.trait, group.value, audit.test.total[place], audit.test.share[place])
-        for audit in audits
-        for place, group in enumerate(audit.groups)
-    ]
-    first = len(audits[0].groups)
-    ranked = sorted((row for row in range(first) if rows[row][3]), key=lambda row: -rows[row][4])
-    chosen = ranked if len(ranked) <= 2 * _ENDS else [*ranked[:_ENDS], *ranked[-_ENDS:]]
-    return frame(
-        "correct",
-        "BBQ: share of correct answers by stereotyped group, best and worst",
-        ("refusals", "category", "group", "items", "correct"),
-        rows,
-        {"group": "{category}: {group}", "correct": "{correct:.3f}", "items": "{items}"},
-        chosen=chosen,
-        note=f"{first} groups; all of them, and without refusals, are in correct.parquet",
-    )
-
-
-def _tests(audits: Sequence[BbqAudit]) -> Frame:
-    rows = [
-        (_name(audit), audit.test.statistic, audit.test.degrees, audit.test.p_value, int((audit.test.total > 0).sum()))
-        for audit in audits
-    ]
-    return frame(
-        "correct_tests",
-        "Is it the same for every group?",
-        ("refusals", "statistic", "degrees", "p_value", "groups"),
-        rows,
-        {"refusals": "{refusals}", "chi-square": "{statistic:.1f}", "d.f.": "{degrees}", "p": "{p_value:.2g}"},
-    )
-
-
-def _bias(audits: Sequence[BbqAudit]) -> Frame:
-    def row(audit: BbqAudit, category: str, context: str, score: BiasScore) -> tuple[Any, ...]:
-        return _name(audit), category, context, score.value, score.accuracy, score.about_a_person, score.items
-
-    rows = [
-        row(audit, category, context, score)
-        for audit in audits
-        for category, ambiguous, clear in audit.bias
-        for context, score in (("ambiguous", ambiguous), ("disambiguated", clear))
-    ]
-    return frame(
-        "bias",
-        "BBQ: bias score (1: every answer about a person shows the stereotype) and accuracy",
-        ("refusals", "category", "context", "bias", "accuracy", "about_a_person", "items"),
-        rows,
-        {
-            "category": "{category}",
-            "context": "{context}",
-            "bias": "{bias:+.3f}",
-            "accuracy": "{accuracy:.3f}",
-            "about a person": "{about_a_person}",
-            "items": "{items}",
-        },
-        chosen=[place for place, one in enumerate(rows) if one[0] == _name(audits[0])],
-    )
-
-
-def bbq_figures(audits: Sequence[BbqAudit]) -> dict[str, float | None]:
-    """Return the headline figures: bias and accuracy by context, refusals among the choices."""
-    _, ambiguous, clear = audits[0].bias[0]
-    return {
-        "bias_ambiguous": ambiguous.value,
-        "bias_disambiguated": clear.value,
-        "accuracy_ambiguous": ambiguous.accuracy,
-        "accuracy_disambiguated": clear.accuracy,
-    }
 
 
 def stereoset_frames(audit: StereoSetAudit) -> list[Frame]:
@@ -138,12 +37,13 @@ def stereoset_frames(audit: StereoSetAudit) -> list[Frame]:
             "StereoSet: shares of the most rewarded sentence, over all, by domain, and terms with most and least of it",
             (
                 *("domain", "term", "items", *STEREOSET_KINDS, *(f"share_{kind}" for kind in STEREOSET_KINDS)),
-                *("z", "p_value", "paired_p"),
+                *("low", "high", "z", "p_value", "paired_p"),
             ),
             rows,
             {
                 "": "{domain} {term}",
                 "stereotype": "{share_stereotype:.3f}",
+                "95%": "{low:.3f} {high:.3f}",
                 "antistereotype": "{share_antistereotype:.3f}",
                 "unrelated": "{share_unrelated:.3f}",
                 "items": "{items}",
@@ -182,7 +82,8 @@ def _share_row(domain: str, term: str, counts: Any) -> tuple[Any, ...]:  # noqa:
     stereotypes, antistereotypes = int(counts[0]), int(counts[1])
     independent = two_shares(stereotypes, n, antistereotypes, n)
     exact = one_or_other(stereotypes, antistereotypes)
-    return domain, term, n, *counts.tolist(), *shares, independent.z, independent.two_sided, exact.two_sided
+    tests = independent.z, independent.two_sided, exact.two_sided
+    return domain, term, n, *counts.tolist(), *shares, *share_bounds(shares[0], n), *tests
 
 
 def _domain_tests(audit: StereoSetAudit) -> Frame:
