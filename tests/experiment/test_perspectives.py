@@ -259,4 +259,13 @@ def test_what_is_trained_is_held_against_a_surveys_opinions_beside_its_other_fig
     names = {line.split(",")[1] for line in (place / "metrics.csv").read_text().splitlines()[1:]}
     kinds = {"/".join(name.split("/")[-2:]) for name in names}
     assert {"val/alignment", "val/alignment_uniform"} <= kinds
-    assert "val/wl" in kinds if "model=tiny" not in extra else "val/put_right" in kinds
+    if "model=tiny" not in extra:
+        assert "val/wl" in kinds
+        return
+    assert "val/put_right" in kinds
+    (checkpoint,) = {file.parent for file in place.rglob("soft_prompt.safetensors")}
+    trained = [f"reward_model.model.checkpoint={checkpoint}", f"reward_model.model.base={tiny}"]
+    out = run(capfd, "reward_model=dpo_implicit", *trained)
+    assert "dpo_implicit on toy_survey" in out
+    rewards = [row["reward"] for row in rows(folder(out), "rewards")]
+    assert max(map(abs, rewards)) > 0  # the adapter has learnt something
