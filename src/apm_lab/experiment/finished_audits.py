@@ -12,8 +12,10 @@ from rich.console import Console
 
 from apm_lab.errors import DataError
 from apm_lab.experiment.figures_written import write_figures
-from apm_lab.experiment.finished import read_manifest
+from apm_lab.experiment.finished import read_config, read_manifest
+from apm_lab.experiment.identity import setting_of
 from apm_lab.experiment.run_folder import RunFolder
+from apm_lab.experiment.schema import completed
 from apm_lab.report.frame import Frame, print_frame, rows_of
 from apm_lab.report.perspectives.across import ModelAudit, across_frames
 from apm_lab.report.perspectives.printed import print_audit
@@ -121,11 +123,11 @@ def compare_audits(console: Console, folders: Sequence[Path], out: Path) -> bool
     for folder in folders:
         try:
             manifest = read_manifest(folder)
+            if is_audit(manifest):
+                setting = json.dumps(_settings(folder, str(manifest["data"]["digest"])), sort_keys=True, default=str)
+                by_setting.setdefault(setting, []).append(folder)
         except DataError:
             continue
-        if is_audit(manifest):
-            setting = [manifest["data"]["digest"], *_settings(manifest)]
-            by_setting.setdefault(json.dumps(setting), []).append(folder)
     several = [group for group in by_setting.values() if len(group) > 1]
     for number, group in enumerate(several):
         place = out if len(several) == 1 else out / f"data-{number}"
@@ -136,7 +138,8 @@ def compare_audits(console: Console, folders: Sequence[Path], out: Path) -> bool
     return bool(several)
 
 
-def _settings(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the overrides that are not about the reward model: runs that differ in them are not compared."""
-    words = [str(word) for word in manifest["overrides"]]
-    return sorted(word for word in words if not word.startswith(("reward_model", "logger", "trainer", "outputs")))
+def _settings(folder: Path, digest: str) -> dict[str, Any]:
+    """Return what two audits must share to be compared: all but the reward model and what changes no figure."""
+    config = completed(read_config(folder))
+    setting, _ = setting_of(config, digest)
+    return {**setting, "study": config["study"], "reward_model": None}

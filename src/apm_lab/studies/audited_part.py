@@ -35,7 +35,7 @@ def random_part(data: Audited, most: int | None, seed: int, always: Collection[s
     if most is None or most >= len(ids):
         return data
     places = _drawn(ids, most, seed, always)
-    return _part(data, places) if isinstance(data, Survey) else [data[place] for place in places.tolist()]  # type: ignore[return-value]
+    return _part(data, places) if isinstance(data, Survey) else [data[place] for place in places.tolist()]
 
 
 def _drawn(ids: Sequence[str], most: int, seed: int, always: Collection[str]) -> Places:
