@@ -13,7 +13,7 @@ from apm_lab.data.sources.bbq import CATEGORIES
 from apm_lab.experiment.cli import main
 
 sys.path.insert(0, str(Path(__file__).parent))
-from audit_files import write_bbq, write_opinionqa, write_stereoset
+from audit_files import write_bbq, write_opinionqa, write_prism, write_stereoset
 
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
@@ -39,13 +39,16 @@ def audits(tmp_path_factory, tiny, windowed, classifier):
     path = tmp_path_factory.mktemp("audits")
     data = {"opinionqa": write_opinionqa(path / "opinionqa"), "stereoset": write_stereoset(path / "stereoset")}
     models = {"tiny": tiny, "other": windowed, "classifier": classifier}
-    return {**data, "bbq": write_bbq(path / "bbq", CATEGORIES), **models}
+    return {**data, "bbq": write_bbq(path / "bbq", CATEGORIES), "prism": write_prism(path / "prism"), **models}
 
 
 def audit(words, audits):
     """Return the words of an audit with its folders filled in, and small models."""
     data = next((word.partition("=")[2] for word in words if word.startswith("dataset=")), "opinionqa")
-    if "study=perspectives" not in words:
+    preset = next((word for word in words if word.startswith("experiment=rmp/")), None)
+    if preset is not None:
+        data = {"experiment=rmp/fig3": "prism"}[preset]
+    elif "study=perspectives" not in words:
         return [*(word.replace("=FOLDER", f"={audits['opinionqa']}") for word in words), "logger=csv"]
     found = []
     for word in words:
@@ -56,7 +59,7 @@ def audit(words, audits):
             continue
         found.append(word.replace("dataset.path=FOLDER", f"dataset.path={audits[data]}"))
     if "reward_model=classifier" not in words:
-        models = f"{audits['tiny']},{audits['other']}" if "-m" in words else audits["tiny"]
+        models = f"{audits['tiny']},{audits['other']}" if "-m" in words or preset else audits["tiny"]
         found += ["reward_model=lm_loglik", f"reward_model.model.path_or_id={models}"]
     return [*found, "logger=csv"]
 
@@ -103,7 +106,7 @@ def test_audit(command, audits, folder, monkeypatch, capfd):
     monkeypatch.chdir(folder)
     words = audit(command.split()[3:], audits)
     extra = (
-        ["+scale=smoke", "router=ngrams", "users.train=12", "users.test=6"] if "study=perspectives" not in words else []
+        ["+scale=smoke", "router=ngrams", "users.train=12", "users.test=6"] if "callbacks=alignment" in words else []
     )
     assert main([*words, *extra]) == 0
     out = capfd.readouterr().out

@@ -199,6 +199,18 @@ def test_questions_whose_format_is_varied_are_in_every_part(capfd):
         assert [row["question"] for row in rows(place, "formats")] == [f"Q{number}_W1"]
 
 
+def test_a_run_that_another_command_made_is_compared_all_the_same(capfd, toys):
+    (toys / "options" / "reward_model" / "steeper.yaml").write_text(
+        (toys / "options" / "reward_model" / "toy.yaml").read_text().replace("ToyRewards}", "ToyRewards, slope: 3.0}")
+    )
+    run(capfd, "seed=0", "distance=default")  # words that change nothing
+    out = run(capfd, "reward_model=toy,steeper", flags=["-m"])
+    assert "skipped: this run is done already" in out
+    assert "2 reward models on toy_survey: toy, steeper" in out
+    out = run(capfd, "reward_model=toy,steeper", "study.min_respondents=10,20", flags=["-m"])
+    assert out.count("2 reward models on toy_survey: toy, steeper") == 2  # which are not mixed
+
+
 def test_audits_on_different_data_are_not_compared(capfd):
     places = [str(folder(run(capfd, f"dataset.questions={count}"))) for count in (5, 6)]
     assert main(["report", *places]) == 2

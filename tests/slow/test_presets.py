@@ -24,6 +24,7 @@ PRESETS = sorted(
     for file in (FOLDER / paper).glob("*.yaml")
     if file.stem != "soft_prompt"  # needs weights that can be trained: tests/experiment/test_soft_prompt_run.py
 )
+FEWER = {"apm/table2a": ["users.train=40,60"]}  # where what the grid varies is the size
 CONTENTIOUS = "Pew_American_Trends_Panel_disagreement_500"
 
 
@@ -62,7 +63,7 @@ def test_a_preset_leaves_its_figure_or_table(preset, here, data, tiny, windowed,
     monkeypatch.chdir(here)
     text = told(preset)
     small = ["router=ngrams"] if preset.startswith("apm/") else replaced(text, data, tiny, windowed)
-    assert main([f"experiment={preset}", "+scale=smoke", "logger=csv", *small]) == 0
+    assert main([f"experiment={preset}", "+scale=smoke", "logger=csv", *small, *FEWER.get(preset, [])]) == 0
     out = capfd.readouterr().out
     done = re.findall(r"^(?:results:|skipped: this run is done already, its results are in) (\S+)", out, re.MULTILINE)
     whole = re.findall(r"^summary: (\S+)/summary\.csv", out, re.MULTILINE)
