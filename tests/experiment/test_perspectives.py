@@ -182,6 +182,8 @@ def test_audits_on_different_data_are_not_compared(capfd):
     [
         (["steering.forms=[boi]"], "there is no form 'boi'; did you mean bio"),
         (["steering.forms=[bio]", "steering.traits=[AGES]"], "did you mean AGE?"),
+        (["steering.forms=[bio]", "steering.traits=[SEX,RACE]"], "toy survey has no groups of RACE; one of: AGE, SEX"),
+        (["steering=bio", "steering.traits=[]"], "steering.traits is empty"),
         (["reward_model.temperature=0"], "reward_model.temperature=0: expected a number above 0"),
         (["study.min_respondents=-1"], "study.min_respondents=-1: expected at least 0"),
         (["study.min_respondents=9999"], "no group has 9999 respondents"),
@@ -192,6 +194,7 @@ def test_audits_on_different_data_are_not_compared(capfd):
         (["method=routing"], "method: study=perspectives has no such group; it has reward_model, distance"),
         (["dataset=small"], "study=perspectives audits a Survey"),
         (["dataset=toy_bbq", "steering=bio"], "BBQ is audited unsteered"),
+        (["dataset=toy_bbq", "steering=bio", "plan=true"], "BBQ is audited unsteered"),
         (["dataset=stereoset"], "dataset.path"),
         (["dataset=opinionqa"], "dataset.path"),
         (["dataset=prism", "++dataset.path=nowhere"], "nowhere"),

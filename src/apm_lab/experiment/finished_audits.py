@@ -20,6 +20,9 @@ from apm_lab.report.perspectives.printed import print_audit
 
 __all__ = ["compare_audits", "draw_audit", "is_audit", "print_audits", "print_finished_audit", "read_frames"]
 
+_DAMAGE = (KeyError, TypeError, AttributeError, IndexError, ValueError)  # of a manifest, or columns, of another form
+_FOR_SEVERAL = ("lm_loglik", "classifier", "dpo_implicit")  # options that say nothing about which model it is
+
 
 def is_audit(manifest: Mapping[str, Any]) -> bool:
     """Return whether a manifest is that of an audit of a reward model."""
@@ -27,8 +30,12 @@ def is_audit(manifest: Mapping[str, Any]) -> bool:
 
 
 def print_finished_audit(console: Console, folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Print a finished audit's tables as the run did, and draw its figures again."""
-    print_audit(console, manifest, list(read_frames(folder, manifest).values()))
+    """Print a finished audit's tables as the run did, and draw its figures; DataError where something is damaged."""
+    frames = list(read_frames(folder, manifest).values())
+    try:
+        print_audit(console, manifest, frames)
+    except _DAMAGE as fault:
+        raise _damaged(folder, fault) from None
     draw_audit(console, folder, manifest)
     console.print(f"results: {folder}", soft_wrap=True, markup=False)
 
@@ -53,9 +60,13 @@ def read_frames(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Frame]:
         for name, told in manifest["frames"].items():
             columns = pq.read_table(folder / f"{name}.parquet").to_pydict()
             found[name] = Frame(name, told["title"], columns, told["shown"], told["chosen"], told["note"])
-    except (KeyError, TypeError, AttributeError, OSError, ArrowException) as fault:
-        raise DataError(f"{folder}: written by another apm_lab, or damaged ({fault})") from None
+    except (*_DAMAGE, OSError, ArrowException) as fault:
+        raise _damaged(folder, fault) from None
     return found
+
+
+def _damaged(folder: Path, fault: Exception) -> DataError:
+    return DataError(f"{folder}: written by another apm_lab, or damaged ({fault})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,31 +89,46 @@ def _finished(folder: Path, manifest: Mapping[str, Any]) -> _Finished:
         dataset = str(manifest["title"]).rpartition(" on ")[2]
         audit = ModelAudit(_model(manifest), manifest.get("distance"), frames, manifest.get("temperature"))
         return _Finished(folder, dataset, data, audit)
-    except (KeyError, TypeError, OSError, ArrowException) as fault:
-        raise DataError(f"{folder}: written by another apm_lab, or damaged ({fault})") from None
+    except (*_DAMAGE, OSError, ArrowException) as fault:
+        raise _damaged(folder, fault) from None
 
 
 def _model(manifest: Mapping[str, Any]) -> str:
-    """Return what tables call the model: its option, or where that is used for several, its own name."""
+    """Return what tables call the model: its option, where that is used for several with its own name.
+
+    Of a trained soft prompt, that of its base model and the beginning of its digest.
+    """
     header = manifest["store"]["key_headers"]["reward_model"]
     option = str(manifest["reward_model"])
-    return f"{option} ({header[1].partition('@')[0]})" if option == "lm_loglik" else option
+    name, _, rest = header[1].partition("@")
+    trained = rest.partition("+soft_prompt@")[2]
+    own = f"{name}, {trained[:6]}" if trained else name
+    return f"{option} ({own})" if option in _FOR_SEVERAL else option
 
 
 def print_audits(console: Console, folders: Sequence[Path], out: Path | None = None) -> None:
     """Print how audits of several reward models on the same data agree; write tables and figures below `out`.
 
-    DataError where two audits are not of the same data, or of one model.
+    DataError where two audits are not of the same data, of one model, or by different distances.
     """
     found = [_finished(folder, read_manifest(folder)) for folder in folders]
     first = found[0]
     for number, other in enumerate(found[1:], 1):
         if other.data != first.data:
             raise DataError(f"{first.folder} and {other.folder} are audits on different data; give runs on the same")
+        if other.audit.distance != first.audit.distance:
+            raise DataError(
+                f"{first.folder} and {other.folder} measure alignment by {first.audit.distance} and by "
+                f"{other.audit.distance}; give runs with one distance"
+            )
         same = next((each for each in found[:number] if each.audit.name == other.audit.name), None)
         if same is not None:
             raise DataError(f"{same.folder} and {other.folder} are both of {other.audit.name}; give one run of each")
-    frames = across_frames([each.audit for each in found])
+    try:
+        frames = across_frames([each.audit for each in found])
+    except _DAMAGE as fault:
+        places = ", ".join(str(each.folder) for each in found)
+        raise DataError(f"{places}: one is written by another apm_lab, or damaged ({fault!r})") from None
     named = ", ".join(each.audit.name for each in found)
     console.print(f"{len(found)} reward models on {first.dataset}: {named}", style="bold", markup=False)
     for each in frames:

@@ -106,6 +106,7 @@ class Perspectives:
 
     def calls(self) -> list[RewardCall]:
         """Return all that will be asked: unsteered, then by steering prompt, then the altered formats."""
+        self._require_steerable()
         questions = self.questions()
         found = [asked(question, self.form) for question in questions]
         found += [asked(question, self.form, prompt.text) for prompt in self.prompts for question in questions]
