@@ -73,6 +73,12 @@ def test_a_group_without_a_common_question_has_no_value_and_no_rank():
     assert found.questions.tolist() == [1, 0]
 
 
+def test_a_survey_nothing_of_which_can_be_compared_is_refused():
+    nobody = survey(np.full((2, 2, 2), 0.5), answered=np.zeros((2, 2)))
+    with pytest.raises(DataError, match="no question of two choices or more has both an opinion and answers of people"):
+        audit(nobody, np.zeros((2, 2)))
+
+
 def test_a_question_of_one_choice_says_nothing():
     shares = np.array([[[1.0, 0.0], [0.5, 0.5]]])
     found = audit(survey(shares, sizes=[1, 2]), np.zeros((2, 2)))

@@ -124,7 +124,7 @@ def audit_opinions(
 ) -> OpinionAudit:
     """Return the audit of rewards (Q, K), NaN where there is none.
 
-    DataError where no question has an opinion, or no group has enough respondents.
+    DataError where no question has an opinion, no group has enough respondents, or the two share no question.
     """
     kept, small = kept_groups(survey, min_respondents)
     scaled = rewards / reward_sd(rewards, survey.real) if standardize else rewards
@@ -136,6 +136,8 @@ def audit_opinions(
     everybody = survey.overall, survey.overall_answered > 0
     names = [name for name in DISTANCES if name != "wasserstein" or survey.positions is not None or name == distance]
     aligned = {name: _aligned(name, (opinions, known), people, everybody, survey.real, at, seed) for name in names}
+    if all(each.overall is None and np.isnan(each.value).all() for each in aligned.values()):
+        raise DataError(f"{survey.name}: no question of two choices or more has both an opinion and answers of people")
     return OpinionAudit(
         survey,
         kept,
