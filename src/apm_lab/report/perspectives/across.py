@@ -103,7 +103,7 @@ def _groups(audits: Sequence[ModelAudit], matrix: _Matrix) -> Frame:
     chosen = range(count) if count <= 2 * _ENDS else [*range(_ENDS), *range(count - _ENDS, count)]
     return frame(
         f"groups_{matrix.value}",
-        f"{matrix.value.replace('_', ' ')} by group, in the order of the mean rank over models",
+        f"{matrix.value.replace('_', ' ')} by group and, in brackets, its rank within the model; best mean rank first",
         ("trait", "group", "mean_rank", *names, *(f"rank {name}" for name in names)),
         rows,
         {

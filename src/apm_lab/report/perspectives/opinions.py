@@ -57,7 +57,7 @@ def opinion_frames(audit: OpinionAudit) -> list[Frame]:
         ),
         frame(
             "temperature",
-            "The same rewards at other temperatures: absolute alignment moves, ranks hardly",
+            "The same rewards at other temperatures: how far alignment and the groups' ranks move",
             ("temperature", "everybody", "mean", "spearman"),
             [(step.temperature, step.overall, step.mean, step.spearman) for step in audit.curve],
             {
