@@ -125,6 +125,20 @@ def test_the_reference_rows_say_what_they_are():
     assert rows["reward model"].overall == pytest.approx(1.0)
 
 
+def test_reference_rows_are_over_the_questions_that_the_model_rated():
+    shares = [[[0.5, 0.5], [1.0, 0.0]], [[0.5, 0.5], [0.0, 1.0]]]
+    everywhere = np.ones((2, 2), dtype=bool)
+    halves = (
+        (np.asarray(shares), everywhere),
+        (np.asarray(shares)[::-1], everywhere),
+    )  # the second question divides them
+    data = survey(shares, halves=lambda rng: halves)
+    rows = {row.name: row for row in audit(data, [[0.0, 0.0], [np.nan, 0.0]]).references}
+    assert rows["reward model"].mean == rows["uniform model"].mean == pytest.approx(1.0)
+    assert rows["uniform model"].overall == rows["a group for everybody"].mean == pytest.approx(1.0)
+    assert rows["half a group against the other half"].mean == pytest.approx(1.0)
+
+
 def test_where_everybody_is_one_person_no_group_is_held_against_everybody():
     data = survey(np.full((1, 2, 2), 0.5), answered=[[1, 0]])
     assert {row.name for row in audit(data, np.zeros((2, 2))).references} == {"reward model", "uniform model"}

@@ -147,7 +147,7 @@ def audit_opinions(
         known,
         int((~known).sum()),
         aligned,
-        tuple(_references(survey, kept, aligned[distance], distance, at, seed)),
+        tuple(_references(survey, kept, known, aligned[distance], distance, at, seed)),
         tuple(_curve(survey, kept, scaled, distance, at, temperature)),
     )
 
@@ -231,13 +231,22 @@ def _row(name: str, values: Array, overall: Array | None) -> Reference:
 
 
 def _references(
-    survey: Survey, kept: Sequence[int], model: AlignedGroups, distance: Distance, at: Array | None, seed: int
+    survey: Survey,
+    kept: Sequence[int],
+    known: Mask,
+    model: AlignedGroups,
+    distance: Distance,
+    at: Array | None,
+    seed: int,
 ) -> list[Reference]:
-    """Return the model's row and those beside it: a flat model, groups among each other, people by halves."""
-    people, real = _of_groups(survey, kept), survey.real
-    everybody = survey.overall, survey.overall_answered > 0
-    everywhere = np.ones(len(real), dtype=bool)
-    flat = model_opinions(np.zeros(real.shape), real)[0], everywhere
+    """Return the model's row and those beside it: a flat model, groups among each other, people by halves.
+
+    All are over the questions on which the model has an opinion, `known` (Q,).
+    """
+    (shares, answered), real = _of_groups(survey, kept), survey.real
+    people = shares, answered & known
+    everybody = survey.overall, (survey.overall_answered > 0) & known
+    flat = model_opinions(np.zeros(real.shape), real)[0], known
     uniform = _values(alignment(distance, flat, people, real, at))
     found = [
         replace(_row("reward model", model.value, None), overall=model.overall),
@@ -253,11 +262,15 @@ def _references(
         for _ in range(_HALVES):
             one, other = survey.halves(rng)
             halves.append(
-                _values(alignment(distance, (one[0][rows], one[1][rows]), (other[0][rows], other[1][rows]), real, at))
+                _values(
+                    alignment(
+                        distance, (one[0][rows], one[1][rows] & known), (other[0][rows], other[1][rows]), real, at
+                    )
+                )
             )
         stacked = np.stack(halves)
-        known = (~np.isnan(stacked)).sum(axis=0)
-        mean = np.where(known > 0, np.nansum(stacked, axis=0) / np.maximum(known, 1), np.nan)
+        drawn = (~np.isnan(stacked)).sum(axis=0)
+        mean = np.where(drawn > 0, np.nansum(stacked, axis=0) / np.maximum(drawn, 1), np.nan)
         found.append(_row("half a group against the other half", mean, None))
     return found
 
