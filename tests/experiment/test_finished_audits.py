@@ -112,3 +112,15 @@ def test_tables_that_are_gone_or_lack_a_column_are_one_message(capfd, toys):
         pq.write_table(whole, other / f"{name}.parquet")
     (other / "alignment.parquet").unlink()
     assert "written by another apm_lab, or damaged" in told(capfd, other)
+
+
+def test_tables_say_what_their_figures_are(capfd, toys):
+    one, other = run(capfd), toys / "other"
+    altered(one, other, lambda manifest: manifest.update(reward_model="other"))
+    assert main(["report", str(one)]) == 0
+    shown = " ".join(capfd.readouterr().out.split())
+    assert "how far alignment and the groups' ranks move" in shown  # and not that ranks hold: they may not
+    assert main(["report", str(one), str(other)]) == 0
+    assert "alignment by group and, in brackets, its rank within the model" in " ".join(capfd.readouterr().out.split())
+    assert main(["--help"]) == 0
+    assert "study=perspectives" in capfd.readouterr().out

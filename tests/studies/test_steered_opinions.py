@@ -89,6 +89,15 @@ def test_missing_rewards_leave_their_question_out_of_both_sides(people):
     assert np.isfinite(found.effects[0].gain).all()
 
 
+def test_groups_that_share_few_questions_have_no_bounds_and_nothing_is_warned_of():
+    answered = np.zeros((4, 25))
+    answered[:, 0] = 100  # most samples of the questions miss the first
+    few = survey(np.random.default_rng(0).dirichlet(np.ones(3), size=(4, 25)), groups=GROUPS, answered=answered)
+    found = effects(few, np.random.default_rng(3).normal(size=(8, 25, 3))).effects[0]
+    assert np.isfinite(found.gain).all() and np.isfinite(found.mean_gain)
+    assert np.isnan([*found.low, found.mean_low, found.mean_high]).all()
+
+
 def test_only_prompts_that_name_a_group_of_the_survey_are_asked(people):
     kept = prompts_for(people, steering_prompts(["bio", "qa"]), None)
     assert {prompt.group for prompt in kept} == set(GROUPS)

@@ -165,7 +165,10 @@ def _effect(
     ]
     gain = means[1] - means[0]
     there = ~np.isnan(gain)
-    overall = bounds(np.nanmean(samples[:, there], axis=1)) if there.any() else None
+    drawn = samples[:, there]
+    known = (~np.isnan(drawn)).sum(axis=1)  # groups with a question among those drawn
+    means_drawn = np.divide(np.nansum(drawn, axis=1), known, out=np.full(len(known), np.nan), where=known > 0)
+    overall = bounds(means_drawn) if there.any() else None
     asked = ~np.isnan(before[form])
     return FormEffect(
         form,
