@@ -128,9 +128,7 @@ def audit_opinions(
         known,
         int((~known).sum()),
         aligned,
-        tuple(
-            reference_rows(survey, kept, known, aligned[distance].value, aligned[distance].overall, distance, at, seed)
-        ),
+        tuple(reference_rows(survey, kept, known, own.value, own.overall, distance, at, seed)),
         tuple(temperature_curve(survey, kept, scaled, distance, at, temperature)),
     )
 
