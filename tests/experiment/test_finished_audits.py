@@ -81,7 +81,7 @@ def test_soft_prompts_on_one_base_model_are_told_apart(capfd, toys):
 def test_alignments_by_different_distances_are_not_put_side_by_side(capfd):
     one = run(capfd)
     other = run(capfd, "distance=euclidean", "reward_model.model={_target_:toys.ToyRewards,slope:2.0}")
-    assert "measure alignment by wasserstein and by euclidean" in told(capfd, one, other)
+    assert "were not asked the same: they differ in distance" in told(capfd, one, other)
 
 
 @pytest.mark.parametrize(

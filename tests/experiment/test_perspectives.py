@@ -177,6 +177,15 @@ def test_audits_on_different_data_are_not_compared(capfd):
     assert "are audits on different data" in capfd.readouterr().err
 
 
+def test_audits_that_were_asked_differently_are_not_compared(capfd, toys):
+    option = toys / "options" / "reward_model"
+    (option / "other.yaml").write_text((option / "toy.yaml").read_text().replace("template: raw", "template: chat"))
+    one = folder(run(capfd))
+    other = folder(run(capfd, "reward_model=other", "prompt_format.display=qa"))
+    assert main(["report", str(one), str(other)]) == 2
+    assert "were not asked the same: they differ in prompt_format" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

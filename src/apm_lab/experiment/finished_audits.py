@@ -74,6 +74,7 @@ class _Finished:
     folder: Path
     dataset: str
     data: str
+    setting: Mapping[str, Any]
     audit: ModelAudit
 
 
@@ -88,7 +89,7 @@ def _finished(folder: Path, manifest: Mapping[str, Any]) -> _Finished:
         data = str(manifest["data"]["digest"])
         dataset = str(manifest["title"]).rpartition(" on ")[2]
         audit = ModelAudit(_model(manifest), manifest.get("distance"), frames, manifest.get("temperature"))
-        return _Finished(folder, dataset, data, audit)
+        return _Finished(folder, dataset, data, dict(manifest["setting"]), audit)
     except (*_DAMAGE, OSError, ArrowException) as fault:
         raise _damaged(folder, fault) from None
 
@@ -109,17 +110,18 @@ def _model(manifest: Mapping[str, Any]) -> str:
 def print_audits(console: Console, folders: Sequence[Path], out: Path | None = None) -> None:
     """Print how audits of several reward models on the same data agree; write tables and figures below `out`.
 
-    DataError where two audits are not of the same data, of one model, or by different distances.
+    DataError where two audits are not of the same data, of one model, or were asked differently.
     """
     found = [_finished(folder, read_manifest(folder)) for folder in folders]
     first = found[0]
     for number, other in enumerate(found[1:], 1):
         if other.data != first.data:
             raise DataError(f"{first.folder} and {other.folder} are audits on different data; give runs on the same")
-        if other.audit.distance != first.audit.distance:
+        apart = [key for key in first.setting if other.setting.get(key) != first.setting[key]]
+        if apart:
             raise DataError(
-                f"{first.folder} and {other.folder} measure alignment by {first.audit.distance} and by "
-                f"{other.audit.distance}; give runs with one distance"
+                f"{first.folder} and {other.folder} were not asked the same: they differ in {', '.join(apart)}; "
+                "give runs that differ in the reward model alone"
             )
         same = next((each for each in found[:number] if each.audit.name == other.audit.name), None)
         if same is not None:
@@ -150,8 +152,8 @@ def compare_audits(console: Console, folders: Sequence[Path], out: Path) -> bool
         except DataError:
             continue
         if is_audit(manifest):
-            setting = [manifest["data"]["digest"], *_settings(manifest)]
-            by_setting.setdefault(json.dumps(setting), []).append(folder)
+            setting = [manifest["data"]["digest"], manifest.get("setting")]
+            by_setting.setdefault(json.dumps(setting, sort_keys=True), []).append(folder)
     several = [group for group in by_setting.values() if len(group) > 1]
     for number, group in enumerate(several):
         place = out if len(several) == 1 else out / f"data-{number}"
@@ -160,9 +162,3 @@ def compare_audits(console: Console, folders: Sequence[Path], out: Path) -> bool
         except DataError as fault:
             console.print(f"left out of the comparison: {fault}", style="yellow", markup=False, soft_wrap=True)
     return bool(several)
-
-
-def _settings(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the overrides that are not about the reward model: runs that differ in them are not compared."""
-    words = [str(word) for word in manifest["overrides"]]
-    return sorted(word for word in words if not word.startswith(("reward_model", "logger", "trainer", "outputs")))
