@@ -5,12 +5,12 @@ import json
 import random
 
 
-def write_opinionqa(folder, questions=6):
-    """Write `info.csv` and the answers of two sexes and of four parties; return the folder."""
+def write_opinionqa(folder, questions=6, more=()):
+    """Write `info.csv` and the answers of two sexes and of four parties, also to the keys `more`; return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(0)
     labels = ["A great deal", "Some", "Not at all", "Refused"]
-    keys = [f"TRUST{number}_W26" for number in range(questions)]
+    keys = [*(f"TRUST{number}_W26" for number in range(questions)), *more]
     with (folder / "info.csv").open("w", newline="", encoding="utf-8") as handle:
         table = csv.writer(handle)
         table.writerow(["", "key", "option_mapping", "question", "references", "option_ordinal"])
@@ -80,4 +80,25 @@ def write_stereoset(folder, items=8):
     halves = ("intersentence", "intrasentence")
     content = {"version": "1", "data": {half: [item(half, number) for number in range(items)] for half in halves}}
     (folder / "dev.json").write_text(json.dumps(content))
+    return folder
+
+
+def write_prism(folder, people=80):
+    """Write `survey.jsonl` and `utterances.jsonl`: one message of each person with three replies; return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(0)
+    plain = ("age", "education", "employment_status", "english_proficiency", "gender", "marital_status")
+    nested = {"ethnicity": "simplified", "religion": "categorised", "location": "special_region"}
+    survey, said = [], []
+    for number in range(people):
+        own = {feature: f"{feature} {rng.randint(1, 2)}" for feature in plain}
+        own |= {feature: {column: f"{feature} {rng.randint(1, 2)}"} for feature, column in nested.items()}
+        survey.append({"user_id": f"user{number}", **own})
+        for place in range(3):
+            turn = {"conversation_id": f"c{number}", "turn": 0, "interaction_id": f"int{number}"}
+            reply = {"within_turn_id": place, "model_response": f"Reply {place} to {number}.", "if_chosen": place == 0}
+            told = {"user_id": f"user{number}", "user_prompt": f"What of number {number}?"}
+            said.append({**turn, **told, **reply, "score": rng.randint(1, 100)})
+    for name, rows in (("survey", survey), ("utterances", said)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder

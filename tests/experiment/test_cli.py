@@ -8,6 +8,7 @@ import pytest
 from apm_lab import __version__
 from apm_lab.experiment.arguments import forced
 from apm_lab.experiment.cli import main
+from apm_lab.experiment.config_folder import config_folder
 
 
 @pytest.fixture(autouse=True)
@@ -66,9 +67,53 @@ def test_version_is_ours(capsys):
     assert capsys.readouterr().out == f"apm_lab {__version__}\n"
 
 
-def test_list_shows_one_group(capsys):
-    assert main(["list", "router"]) == 0
-    assert capsys.readouterr().out.split() == ["router", "modernbert_base,", "modernbert_small,", "ngrams"]
+@pytest.mark.parametrize("name", ["router", "routers"])
+def test_list_shows_what_each_option_of_a_group_is(name, capsys):
+    assert main(["list", name]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["modernbert_base", "modernbert_small", "ngrams"]
+    assert lines[0].startswith("  modernbert_base   The paper's router, APM Table 5.")  # its file's first comment
+    assert main(["list", "mappings"]) == 0
+    line = capsys.readouterr().out.splitlines()[0]
+    assert line == "  gaussian            Every entry is drawn from N(0, 1), independently (APM Fig. 5)."  # its class's
+
+
+def test_list_without_a_group_has_a_line_for_each(capsys):
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  mapping      gaussian, signed_permutation" in lines
+
+
+@pytest.mark.parametrize("group", sorted(folder.name for folder in config_folder().iterdir() if folder.is_dir()))
+def test_list_says_something_of_every_option(group, capsys):
+    names = {group, f"{group}s", group[:-1] + "ies" if group.endswith("y") else group}
+    shown = set()
+    for name in names:
+        assert main(["list", name]) == 0
+        shown.add(capsys.readouterr().out)
+    (lines,) = ({tuple(each.split(None, 1)) for each in page.splitlines()} for page in shown)
+    assert all(len(line) == 2 for line in lines)
+    options = {
+        file.relative_to(config_folder() / group).with_suffix("").as_posix()
+        for file in (config_folder() / group).rglob("*.yaml")
+    }
+    assert {name for name, _ in lines} == options
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environment", "coloured"),
+    [(False, {}, False), (True, {}, True), (True, {"NO_COLOR": "1"}, False), (True, {"TERM": "dumb"}, False)],
+)
+def test_list_is_coloured_on_a_terminal_alone(terminal, environment, coloured, monkeypatch, capsys):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    assert main(["list", "mapping"]) == 0
+    out = capsys.readouterr().out
+    assert ("\x1b[" in out) is coloured
+    assert "gaussian" in out
 
 
 @pytest.mark.parametrize(

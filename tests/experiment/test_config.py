@@ -38,7 +38,8 @@ def test_options_are_found():
 def test_option_passes_the_preflight(option):
     group, _, name = option.partition("=")
     where = "judge.model.model" if group == "judge" else group
-    study = ["study=perspectives"] if group in AUDITS or option in AUDITED else []
+    audit = group in AUDITS or option in AUDITED or name.startswith("perspectives/")
+    study = ["study=perspectives"] if audit else []
     require_sound(composed(*study, option, *(f"++{where}.{value}" for value in NEEDED.get(name, ()))))
 
 
@@ -48,6 +49,32 @@ def test_option_passes_the_preflight(option):
 def test_a_yaml_is_values_and_at_most_a_screen(file):
     lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
     assert len(lines) <= 16
+
+
+@pytest.mark.parametrize("size", ["smoke", "laptop", "paper"])
+def test_a_size_is_that_of_the_study_wherever_it_stands(size):
+    benchmark, audit = {"smoke": 60, "laptop": 1000, "paper": 4000}[size], {"smoke": 20, "laptop": 300}.get(size)
+    for given in ([f"+scale={size}"], ["study=personalization", f"+scale={size}"]):
+        assert composed(*given)["users"]["train"] == benchmark
+    for given in ([f"+scale={size}", "study=perspectives"], ["study=perspectives", f"+scale={size}"]):
+        found = composed(*given)
+        assert found["study"]["most_questions"] == audit
+        assert found.get("users") is None
+        require_sound(found)
+
+
+def test_a_size_wins_over_a_preset_and_a_value_that_was_typed_over_both():
+    small = composed("+scale=smoke", "experiment=apm/table1")
+    assert small["users"]["train"] == 60 and small["users"]["active"] == 1
+    assert composed("users.train=7", "experiment=apm/table1", "+scale=smoke")["users"]["train"] == 7
+    assert composed("++study.most_questions=7", "study=perspectives", "+scale=smoke")["study"]["most_questions"] == 7
+
+
+def test_a_size_of_ones_own_needs_no_part_for_each_study(tmp_path):
+    file = tmp_path / "scale" / "mine.yaml"
+    file.parent.mkdir()
+    file.write_text("# @package _global_\nusers: {train: 17}\n")
+    assert composed(f"hydra.searchpath=[{tmp_path}]", "+scale=mine")["users"]["train"] == 17
 
 
 def endpoints(node):

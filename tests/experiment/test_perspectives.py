@@ -171,6 +171,34 @@ def test_several_models_are_held_against_each_other(capfd, toys):
     assert "are both of" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("dataset", "told"),
+    [("toy_survey", "5 of 12 questions"), ("toy_bbq", "5 of 80 items"), ("toy_stereoset", "5 of 60 items")],
+)
+def test_a_part_of_the_data_is_audited_and_says_so(dataset, told, capfd):
+    given = [f"dataset={dataset}", "study.most_questions=5"]
+    planned = run(capfd, "plan=true", *given)
+    out = run(capfd, *given)
+    assert f"toy on {dataset}, {told}" in out
+    place = folder(out)
+    rewards = rows(place, "rewards")
+    assert len({row["question"] for row in rewards}) == 5
+    line = next(line for line in planned.splitlines() if line.strip().startswith("reward_model"))
+    assert line.split()[2] == str(len(rewards))
+    assert json.loads((place / "manifest.json").read_text())["data"]["questions"] == 5
+    if dataset == "toy_survey":
+        assert "left out, 7: question left out by study.most_questions" in out
+    whole = folder(run(capfd, f"dataset={dataset}"))
+    made = json.loads((whole / "manifest.json").read_text())["calls"]["reward_model"]["made"]
+    assert made == len(rows(whole, "rewards")) - len(rewards)  # what the part rated is not rated again
+
+
+def test_questions_whose_format_is_varied_are_in_every_part(capfd):
+    for number in (2, 7):
+        place = folder(run(capfd, "study.most_questions=3", f"study.format_ids=[Q{number}_W1]"))
+        assert [row["question"] for row in rows(place, "formats")] == [f"Q{number}_W1"]
+
+
 def test_audits_on_different_data_are_not_compared(capfd):
     places = [str(folder(run(capfd, f"dataset.questions={count}"))) for count in (5, 6)]
     assert main(["report", *places]) == 2
@@ -195,6 +223,8 @@ def test_audits_that_were_asked_differently_are_not_compared(capfd, toys):
         (["steering=bio", "steering.traits=[]"], "steering.traits is empty"),
         (["reward_model.temperature=0"], "reward_model.temperature=0: expected a number above 0"),
         (["study.min_respondents=-1"], "study.min_respondents=-1: expected at least 0"),
+        (["study.most_questions=0"], "study.most_questions=0: expected at least 1, or null for all"),
+        (["study.most_questions=half"], "study.most_questions='half': expected int or null"),
         (["study.min_respondents=9999"], "no group has 9999 respondents"),
         (["distance.name=wassersten"], "distance.name='wassersten': expected"),
         (["prompt_format.display=qac"], "prompt_format.display='qac': expected qa or qca"),

@@ -15,7 +15,9 @@ raise SystemExit(code)
 """
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["list"], ["list", "router"], ["--cfg", "job"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["list"], ["list", "router"], ["list", "mappings"], ["--cfg", "job"], ["--version"]]
+)
 def test_nothing_heavy_is_loaded(arguments, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", PROBE.format(arguments=arguments)], cwd=tmp_path, capture_output=True, text=True

@@ -113,7 +113,7 @@ def test_a_void_job_is_called_void(tmp_path, capsys):
     [
         (["seed=1,2", "users.active=1,2"], None),
         (["++seed=range(4)"], None),
-        (["seed=1"], {"seed": "1,2,3", "users.active": "1,2,3,4"}),
+        (["++seed=1"], {"seed": "1,2,3", "users.active": "1,2,3,4"}),
         (["method=choice(routing,routing_oracle,nonpersonalized,toy)"], {}),
     ],
 )

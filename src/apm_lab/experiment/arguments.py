@@ -9,7 +9,7 @@ from typing import Any
 from apm_lab.errors import ConfigError, did_you_mean
 from apm_lab.experiment.option_files import added_folders, groups_of, require_readable
 
-__all__ = ["forced"]
+__all__ = ["forced", "forced_key"]
 
 _MODES = {"-r": "--run", "-m": "--multirun", "-c": "--cfg", "-i": "--info", "-sc": "--shell-completion"}
 _SHORT = {**_MODES, "-p": "--package", "-cp": "--config-path", "-cn": "--config-name", "-cd": "--config-dir"}
@@ -51,7 +51,15 @@ def forced(arguments: Sequence[str]) -> list[str]:
     elsewhere = "hydra.searchpath" in " ".join(rest) or any(name == "--config-path" for name, _ in flags)
     overrides = [_override(word, groups, elsewhere) for word in rest]
     require_readable(overrides, groups)
+    if ("--run", None) in flags:  # Hydra's flag alone gives way to a preset that is a grid
+        overrides.append("hydra.mode=RUN")
     return [*shown, *overrides]
+
+
+def forced_key(key: str, groups: Mapping[str, object]) -> str:
+    """Return a key as `++key` where it is the plain one of a value, not of a config group."""
+    ours = re.fullmatch(r"[A-Za-z_][\w.]*", key) and key not in groups and key.partition(".")[0] != "hydra"
+    return f"++{key}" if ours else key
 
 
 def _flag(word: str, words: Iterator[str]) -> tuple[str, str | None]:
@@ -103,6 +111,4 @@ def _override(word: str, groups: Mapping[str, Mapping[str, Any]], elsewhere: boo
         odd = re.fullmatch(r"null|true|false|[-+]?[\d.]+(e[-+]?\d+)?", option, re.IGNORECASE)
         if option not in groups[key] and (odd or (in_grid and re.fullmatch(r"[\w./-]+", option))):
             raise ConfigError(f"{key}={option}: no such option{did_you_mean(option, groups[key])}")
-    plain = re.fullmatch(r"[A-Za-z_][\w.]*", key) and given
-    ours = plain and key not in groups and key.partition(".")[0] != "hydra"
-    return f"++{word}" if ours else word
+    return f"{forced_key(key, groups)}={value}" if given else word

@@ -17,11 +17,12 @@ from apm_lab.experiment.signature import read_signature
 from apm_lab.language.protocols import Ready
 from apm_lab.language.recall import CallCounts
 from apm_lab.language.reward_model import RewardModel
+from apm_lab.studies.audited_part import random_part
 from apm_lab.studies.perspectives import Audited, Perspectives, Progress, Rate, audited
 from apm_lab.studies.steered_opinions import prompts_for
 from apm_lab.training.reward_scoring import RewardScoring
 
-__all__ = ["audited_digest", "build_perspectives", "read_audited", "reward_model_of", "reward_scoring"]
+__all__ = ["audited_digest", "audited_part", "build_perspectives", "read_audited", "reward_model_of", "reward_scoring"]
 
 
 def read_audited(config: Mapping[str, Any]) -> Audited:
@@ -31,6 +32,12 @@ def read_audited(config: Mapping[str, Any]) -> Audited:
     if not hasattr(source, "read"):
         raise ConfigError(f"{where}: has no read(); take dataset=bbq, stereoset, opinionqa or prism")
     return audited(source.read(), where)
+
+
+def audited_part(config: Mapping[str, Any], whole: Audited) -> Audited:
+    """Return what the run audits of the whole data."""
+    study: PerspectivesSettings = make(config["study"], tuple(config["plugins"]))
+    return random_part(whole, study.most_questions, config["seed"], study.format_ids or ())
 
 
 def audited_digest(data: Audited) -> str:

@@ -19,10 +19,12 @@ from apm_lab.experiment.config_folder import config_folder
 from apm_lab.experiment.help import help_page, options_page
 from apm_lab.experiment.job import Job
 from apm_lab.experiment.option_files import unreadable
+from apm_lab.experiment.option_lines import in_colour, option_lines
 from apm_lab.experiment.output import patient_output
 
 __all__ = ["main"]
 
+_ALONE = "hydra.mode=RUN"  # of a verb about one run, also where a preset is a grid
 _raised: list[Exception] = []  # what the single job of this process raised
 
 
@@ -72,7 +74,7 @@ def _verb(name: str, rest: Sequence[str]) -> int:
     if name == "leaks":
         if {"-m", "--multirun"} & set(rest):
             raise ConfigError("leaks proves one method at a time; leave out -m")
-        return _experiment(list(rest), _leak_job)
+        return _experiment([*rest, _ALONE], _leak_job)
     if name == "pairs":
         return _pairs(rest)
     if name not in verbs:
@@ -95,12 +97,12 @@ def _pairs(rest: Sequence[str]) -> int:
 
         _alone(config, lambda job: export_pairs(job, request, terminal()))
 
-    return _experiment(overrides, task)
+    return _experiment([*overrides, _ALONE], task)
 
 
 def _list(rest: Sequence[str]) -> None:
     try:
-        print(options_page(rest[0] if rest else None), end="")
+        print(option_lines(rest[0], coloured=in_colour()) if rest else options_page(), end="")
     except KeyError:
         groups = [folder.name for folder in config_folder().iterdir() if folder.is_dir()]
         raise ConfigError(f"no config group '{rest[0]}'{did_you_mean(rest[0], groups)}") from None

@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from apm_lab.errors import DataError
-from apm_lab.experiment.finished import read_manifest
+from apm_lab.experiment.finished import read_config, read_manifest
 from apm_lab.experiment.finished_audits import compare_audits, is_audit, print_audits
 from apm_lab.experiment.finished_users import UserRows, read_user_rows
 from apm_lab.experiment.identity import setting_of
@@ -143,7 +143,7 @@ def _without(node: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _finished(folder: Path, manifest: Mapping[str, Any]) -> FinishedRun:
-    config = completed(_config(folder))
+    config = completed(read_config(folder))
     try:
         method, blocks, figures = str(manifest["method"]), tuple(map(int, manifest["blocks"])), manifest["figures"]
         setting, own = setting_of(config, str(manifest["data"]["digest"]))
@@ -162,26 +162,6 @@ def _finished(folder: Path, manifest: Mapping[str, Any]) -> FinishedRun:
         bool(figures.get("test/void")),
         bool(figures.get("test/judge_unhealthy")),
     )
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    """Return the run's config as Hydra composed it, resolved where everything that it refers to is here."""
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-    from yaml import YAMLError
-
-    path = folder / ".hydra" / "config.yaml"
-    try:
-        config = OmegaConf.load(path)
-        try:
-            plain: Any = OmegaConf.to_container(config, resolve=True)
-        except OmegaConfBaseException:  # an environment variable, say, which only the run had
-            plain = OmegaConf.to_container(config, resolve=False)
-    except (OSError, YAMLError, UnicodeDecodeError, OmegaConfBaseException) as fault:
-        raise DataError(f"{path} can't be read: {' '.join(str(fault).split())}") from None
-    if not isinstance(plain, dict):
-        raise DataError(f"{path} is no configuration of a run")
-    return plain
 
 
 def _require_same(first: FinishedRun, other: FinishedRun) -> None:

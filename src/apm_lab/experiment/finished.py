@@ -16,7 +16,7 @@ from apm_lab.report.personalization import summarise
 from apm_lab.report.table import print_summary
 from apm_lab.studies.personalization import PersonalizationDraws
 
-__all__ = ["print_finished", "read_manifest"]
+__all__ = ["print_finished", "read_config", "read_manifest"]
 
 
 def print_finished(console: Console, folder: Path) -> None:
@@ -56,3 +56,23 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or not isinstance(content.get("figures"), dict):
         raise DataError(f"{path} is no manifest of a run")
     return content
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return the run's config as Hydra composed it, resolved where everything that it refers to is here."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
+
+    path = folder / ".hydra" / "config.yaml"
+    try:
+        config = OmegaConf.load(path)
+        try:
+            plain: Any = OmegaConf.to_container(config, resolve=True)
+        except OmegaConfBaseException:  # an environment variable, say, which only the run had
+            plain = OmegaConf.to_container(config, resolve=False)
+    except (OSError, YAMLError, UnicodeDecodeError, OmegaConfBaseException) as fault:
+        raise DataError(f"{path} can't be read: {' '.join(str(fault).split())}") from None
+    if not isinstance(plain, dict):
+        raise DataError(f"{path} is no configuration of a run")
+    return plain

@@ -18,7 +18,7 @@ _PAGE = """apm_lab: experiments on LLM style personalization (the APM benchmark)
                                                        whose opinions a reward model rewards
 
 verbs:
-  list [GROUP]      the options of every config group, or of one
+  list [GROUP]      the options of every config group; those of one, and what each is
   store VERB ..     what the store holds: list, verify, export FILE, prune model=NAME
   report FOLDER ..  the results table of a finished run; of several, their methods or reward models side
                     by side
@@ -43,12 +43,11 @@ def help_page() -> str:
     return _PAGE.format(groups=options_page())
 
 
-def options_page(group: str | None = None) -> str:
-    """Return the options of each config group, a line per group; KeyError for a group that there isn't."""
+def options_page() -> str:
+    """Return the options of each config group, a line per group."""
     folders = {folder.name: folder for folder in sorted(config_folder().iterdir()) if folder.is_dir()}
-    chosen = folders if group is None else {group: folders[group]}
     lines = []
-    for name, folder in chosen.items():
+    for name, folder in folders.items():
         options = sorted(str(file.relative_to(folder).with_suffix("")) for file in folder.rglob("*.yaml"))
         if options:
             lines.append(f"  {name:12s} {', '.join(options)}\n")

@@ -68,10 +68,10 @@ class Plan:
             self._notes.append(f"method={job.method}: what it asks for itself comes on top")
 
     def _add_audit(self, config: Mapping[str, Any]) -> None:
-        from apm_lab.experiment.build_perspectives import audited_digest, read_audited
+        from apm_lab.experiment.build_perspectives import audited_digest, audited_part, read_audited
         from apm_lab.experiment.plan_audit import audit_line
 
-        data = read_audited(config)
+        data = audited_part(config, read_audited(config))
         if not self._is_done(config, run_identity(config, audited_digest(data))):
             self._audits.append(audit_line(config, data))
 

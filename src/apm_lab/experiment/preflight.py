@@ -43,6 +43,8 @@ def _perspectives_contradictions(config: Mapping[str, Any]) -> Iterator[str]:
     for key in ("min_respondents", "format_questions"):
         if study[key] < 0:
             yield f"study.{key}={study[key]}: expected at least 0"
+    if study["most_questions"] is not None and study["most_questions"] < 1:
+        yield f"study.most_questions={study['most_questions']}: expected at least 1, or null for all"
     if not model["temperature"] > 0:
         yield f"reward_model.temperature={model['temperature']}: expected a number above 0"
     if any(limit is not None for limit in (config.get("budget") or {}).values()):

@@ -16,6 +16,7 @@ from apm_lab.data.store import VERSION, Store
 from apm_lab.data.survey import Survey
 from apm_lab.experiment.build_perspectives import (
     audited_digest,
+    audited_part,
     build_perspectives,
     read_audited,
     reward_model_of,
@@ -33,6 +34,7 @@ from apm_lab.language.recall import CallCounts
 from apm_lab.report.frame import Frame, rows_of
 from apm_lab.report.perspectives.findings import headline, opinion_columns, report_frames, reward_columns
 from apm_lab.report.perspectives.printed import print_audit
+from apm_lab.studies.audited_part import audited_ids
 from apm_lab.studies.perspectives import Findings
 from apm_lab.training.trackers import Trackers
 
@@ -46,7 +48,9 @@ class PerspectivesRun:
 
     def __init__(self, job: Job, config: Mapping[str, Any]) -> None:
         self._job, self._config = job, config
-        self._data = read_audited(config)
+        whole = read_audited(config)
+        self._whole = len(audited_ids(whole))
+        self._data = audited_part(config, whole)
         self._digest = audited_digest(self._data)
         self.identity = run_identity(config, self._digest)
 
@@ -94,7 +98,7 @@ class PerspectivesRun:
         choices = self._job.choices
         return {
             "study": "perspectives",
-            "title": f"{choices.get(_ROLE)} on {choices.get('dataset')}",
+            "title": f"{choices.get(_ROLE)} on {choices.get('dataset')}{self._size(len(findings.questions))}",
             "identity": self.identity,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "figures": dict(figures),
@@ -110,6 +114,7 @@ class PerspectivesRun:
             "data": {
                 "digest": self._digest,
                 "questions": len(findings.questions),
+                "of": self._whole,
                 "left_out": dict(findings.left_out),
                 "groups": len(self._data.groups) if isinstance(self._data, Survey) else None,
             },
@@ -128,6 +133,11 @@ class PerspectivesRun:
             },
             "peak_mb": round(peak_mb(), 1),
         }
+
+    def _size(self, questions: int) -> str:
+        """Return what a title says where a part of the data was audited, and nothing where all of it was."""
+        what = "questions" if isinstance(self._data, Survey) else "items"
+        return f", {questions:,} of {self._whole:,} {what}" if questions < self._whole else ""
 
 
 def _write(folder: RunFolder, findings: Findings, frames: list[Frame]) -> None:

@@ -131,12 +131,14 @@ class PerspectivesSettings:
     """`min_respondents`: groups with fewer are left out and listed.
 
     `format_questions`: of how many questions the format sensitivity is measured (0: of none), `format_ids`: of which,
-    where not of the first ones.
+    where not of the first ones. `most_questions`: of a random part of the data set, with so many questions or items, in
+    which those of `format_ids` are (null: of all).
     """
 
     min_respondents: int = 30
     format_questions: int = 0
     format_ids: list[str] | None = None
+    most_questions: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

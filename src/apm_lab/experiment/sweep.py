@@ -100,8 +100,22 @@ class SweepSummary(Callback):
     """Hydra callback: notes that a multirun begins, so that `conclude` can end it with its table."""
 
     def on_multirun_start(self, config: Any, **_: object) -> None:  # noqa: ANN401
-        """Keep the configuration."""
+        """Keep the configuration; write the keys of a preset's own grid as those of the command line are, which win."""
+        _force_keys(config.hydra.sweeper)
         _under_way.append(config)
+
+
+def _force_keys(sweeper: Any) -> None:  # noqa: ANN401 (Hydra's own config type)
+    """Write a sweeper's parameters as `forced` writes what was typed: else the two would be two keys of one grid."""
+    from omegaconf import read_write
+
+    from apm_lab.experiment.arguments import forced_key
+    from apm_lab.experiment.option_files import groups_of
+
+    if sweeper.get("params"):
+        groups = groups_of([])
+        with read_write(sweeper):
+            sweeper.params = {forced_key(str(key), groups): value for key, value in sweeper.params.items()}
 
 
 def conclude() -> None:
