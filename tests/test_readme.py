@@ -114,8 +114,11 @@ def test_audit(command, audits, folder, monkeypatch, capfd):
 
 
 @pytest.mark.parametrize("command", [command for command in EXPERIMENTS if command not in AUDITS])
-def test_example(folder, command):
-    out = run(folder, small(command))
+def test_example(folder, command, monkeypatch, capfd):
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    assert main(small(command)) == 0, capfd.readouterr().err[-2000:]
+    out = capfd.readouterr().out
     ended = r"^results: |^skipped: this run is done|^ *router:|^\d+ jobs|: no leak|^plan: 1 run"
     assert re.search(ended, out, re.MULTILINE), out
 

@@ -217,11 +217,22 @@ def test_audits_on_different_data_are_not_compared(capfd):
     assert "are audits on different data" in capfd.readouterr().err
 
 
+def test_audits_that_were_asked_differently_are_not_compared(capfd, toys):
+    option = toys / "options" / "reward_model"
+    (option / "other.yaml").write_text((option / "toy.yaml").read_text().replace("template: raw", "template: chat"))
+    one = folder(run(capfd))
+    other = folder(run(capfd, "reward_model=other", "prompt_format.display=qa"))
+    assert main(["report", str(one), str(other)]) == 2
+    assert "were not asked the same: they differ in prompt_format" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
         (["steering.forms=[boi]"], "there is no form 'boi'; did you mean bio"),
         (["steering.forms=[bio]", "steering.traits=[AGES]"], "did you mean AGE?"),
+        (["steering.forms=[bio]", "steering.traits=[SEX,RACE]"], "toy survey has no groups of RACE; one of: AGE, SEX"),
+        (["steering=bio", "steering.traits=[]"], "steering.traits is empty"),
         (["reward_model.temperature=0"], "reward_model.temperature=0: expected a number above 0"),
         (["study.min_respondents=-1"], "study.min_respondents=-1: expected at least 0"),
         (["study.most_questions=0"], "study.most_questions=0: expected at least 1, or null for all"),
@@ -234,6 +245,7 @@ def test_audits_on_different_data_are_not_compared(capfd):
         (["method=routing"], "method: study=perspectives has no such group; it has reward_model, distance"),
         (["dataset=small"], "study=perspectives audits a Survey"),
         (["dataset=toy_bbq", "steering=bio"], "BBQ is audited unsteered"),
+        (["dataset=toy_bbq", "steering=bio", "plan=true"], "BBQ is audited unsteered"),
         (["dataset=stereoset"], "dataset.path"),
         (["dataset=opinionqa"], "dataset.path"),
         (["dataset=prism", "++dataset.path=nowhere"], "nowhere"),

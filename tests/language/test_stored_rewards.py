@@ -120,6 +120,8 @@ def test_texts_that_meet_at_another_place_are_other_calls(shelf):
     [
         ([Answer(0, (1.0,))], "lengths@1 gave 1 rewards for 2 answers to 'one'"),
         ([Answer(0, (1.0, 2.0))], "lengths@1 left 1 of 2 calls unanswered"),
+        ([Answer(0, (1.0, None))], r"lengths@1 gave \(1.0, None\) for 'one': expected numbers"),
+        ([Answer(0, ("1", "2"))], "expected numbers, NaN where there is none"),
         ([Answer(0, (1.0, 2.0)), Answer(0, (1.0, 2.0))], "lengths@1 answered call 0 twice"),
     ],
 )

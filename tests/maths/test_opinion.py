@@ -29,6 +29,9 @@ def test_huge_rewards_overflow_nothing():
     found, known = model_opinions([[1e300, 0.0, -1e300], [-1e8, -1e8, 0.0]], REAL)
     assert np.allclose(found, [[1, 0, 0], [0.5, 0.5, 0]])
     assert known.all()
+    found, known = model_opinions([[1.7e308, -1.7e308, 0.0], [1.0, 0.0, 0.0]], REAL, temperature=1e-320)
+    assert np.allclose(found, [[1, 0, 0], [1, 0, 0]])
+    assert known.all()
 
 
 def test_a_reward_that_is_no_number_leaves_its_question_out():
@@ -47,6 +50,13 @@ def test_a_temperature_must_be_above_zero(temperature):
 def test_the_spread_of_rewards_counts_real_and_finite_ones():
     assert reward_sd([[1.0, 3.0, np.nan], [1.0, 3.0, 50.0]], REAL) == pytest.approx(1.0)
     assert reward_sd(np.ones((2, 3)), REAL) == 1.0
+    assert reward_sd(np.empty((0, 3)), REAL[:0]) == 1.0
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+def test_the_spread_of_huge_and_tiny_rewards_is_in_their_own_scale(scale):
+    rewards = np.array([[1.0, 3.0, np.nan], [1.0, 3.0, np.inf]])
+    assert reward_sd(rewards * scale, REAL) / scale == pytest.approx(1.0)
 
 
 ANSWERS = np.array([[0, 1], [0, -1], [2, 0], [1, 1]])

@@ -34,6 +34,13 @@ def test_formats_with_a_missing_reward_are_left_out_and_counted():
     assert (nothing.formats, nothing.kendall_w, nothing.same_top) == (0, None, None)
 
 
+def test_ties_are_no_agreement():
+    assert format_effect(QUESTION, np.zeros((148, 4))).same_top is None
+    rewards = np.tile([4.0, 3.0, 2.0, 1.0], (148, 1))
+    rewards[FORMS.index(next(form for form in FORMS if form.display == "qa"))] = 0.0  # one format ties everywhere
+    assert format_effect(QUESTION, rewards).same_top == 1.0
+
+
 def test_friedmans_test_can_hardly_reject_when_ranks_are_random():
     # As RMP App. B.3.1 found: every format's ranks have one sum, so that no format can be above the others.
     rewards = np.random.default_rng(0).normal(size=(148, 4))

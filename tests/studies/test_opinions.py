@@ -73,6 +73,12 @@ def test_a_group_without_a_common_question_has_no_value_and_no_rank():
     assert found.questions.tolist() == [1, 0]
 
 
+def test_a_survey_nothing_of_which_can_be_compared_is_refused():
+    nobody = survey(np.full((2, 2, 2), 0.5), answered=np.zeros((2, 2)))
+    with pytest.raises(DataError, match="no question of two choices or more has both an opinion and answers of people"):
+        audit(nobody, np.zeros((2, 2)))
+
+
 def test_a_question_of_one_choice_says_nothing():
     shares = np.array([[[1.0, 0.0], [0.5, 0.5]]])
     found = audit(survey(shares, sizes=[1, 2]), np.zeros((2, 2)))
@@ -117,6 +123,20 @@ def test_the_reference_rows_say_what_they_are():
     assert rows["a group for everybody"].least == pytest.approx(0.9)
     assert rows["half a group against the other half"].mean == pytest.approx(0.8)
     assert rows["reward model"].overall == pytest.approx(1.0)
+
+
+def test_reference_rows_are_over_the_questions_that_the_model_rated():
+    shares = [[[0.5, 0.5], [1.0, 0.0]], [[0.5, 0.5], [0.0, 1.0]]]
+    everywhere = np.ones((2, 2), dtype=bool)
+    halves = (
+        (np.asarray(shares), everywhere),
+        (np.asarray(shares)[::-1], everywhere),
+    )  # the second question divides them
+    data = survey(shares, halves=lambda rng: halves)
+    rows = {row.name: row for row in audit(data, [[0.0, 0.0], [np.nan, 0.0]]).references}
+    assert rows["reward model"].mean == rows["uniform model"].mean == pytest.approx(1.0)
+    assert rows["uniform model"].overall == rows["a group for everybody"].mean == pytest.approx(1.0)
+    assert rows["half a group against the other half"].mean == pytest.approx(1.0)
 
 
 def test_where_everybody_is_one_person_no_group_is_held_against_everybody():

@@ -9,9 +9,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from surveys import survey
 
+from apm_lab.data.steering import steering_prompts
+from apm_lab.errors import ConfigError
 from apm_lab.records import Group
 from apm_lab.studies.opinions import DistanceSettings
-from apm_lab.studies.steered_opinions import steered_opinions
+from apm_lab.studies.steered_opinions import prompts_for, steered_opinions
 
 GROUPS = tuple(Group(("SEX",), (value,)) for value in ("Male", "Female")) + tuple(
     Group(("AGE",), (value,)) for value in ("18-29", "65+")
@@ -85,3 +87,26 @@ def test_missing_rewards_leave_their_question_out_of_both_sides(people):
     assert np.isnan(found.before["bio"][4]) and np.isnan(found.after["bio"][4])
     assert found.effects[0].test.n == 24
     assert np.isfinite(found.effects[0].gain).all()
+
+
+def test_groups_that_share_few_questions_have_no_bounds_and_nothing_is_warned_of():
+    answered = np.zeros((4, 25))
+    answered[:, 0] = 100  # most samples of the questions miss the first
+    few = survey(np.random.default_rng(0).dirichlet(np.ones(3), size=(4, 25)), groups=GROUPS, answered=answered)
+    found = effects(few, np.random.default_rng(3).normal(size=(8, 25, 3))).effects[0]
+    assert np.isfinite(found.gain).all() and np.isfinite(found.mean_gain)
+    assert np.isnan([*found.low, found.mean_low, found.mean_high]).all()
+
+
+def test_only_prompts_that_name_a_group_of_the_survey_are_asked(people):
+    kept = prompts_for(people, steering_prompts(["bio", "qa"]), None)
+    assert {prompt.group for prompt in kept} == set(GROUPS)
+    assert len(kept) == 2 * len(GROUPS)
+
+
+def test_a_trait_that_the_survey_lacks_is_refused(people):
+    with pytest.raises(ConfigError, match=r"steering\.traits: small has no groups of RACE; one of: AGE, SEX"):
+        prompts_for(people, steering_prompts(["bio"], ["SEX", "RACE"]), ["SEX", "RACE"])
+    elsewhere = survey(people.shares)
+    with pytest.raises(ConfigError, match=r"steering: no prompt names a group of small, whose traits are T"):
+        prompts_for(elsewhere, steering_prompts(["bio"]), None)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
-from apm_lab.errors import require_known
+from apm_lab.errors import ConfigError, require_known
 from apm_lab.records import Group
 
 __all__ = ["FORMS", "Form", "SteeringPrompt", "steering_prompts", "steering_traits"]
@@ -33,11 +33,13 @@ class SteeringPrompt:
 def steering_prompts(forms: Sequence[str] = FORMS, traits: Sequence[str] | None = None) -> tuple[SteeringPrompt, ...]:
     """Return a prompt for each of these forms and each group of these traits (None: all twelve), form after form.
 
-    180 in all: 3 forms of 60 groups. ConfigError for a form or trait that does not exist.
+    180 in all: 3 forms of 60 groups. ConfigError for a form or trait that does not exist, or an empty list of traits.
     """
     wordings = _wordings()
     require_known("steering: there is no form", forms, FORMS)
     require_known("steering: there is no trait", traits or (), wordings)
+    if forms and traits is not None and not traits:
+        raise ConfigError("steering.traits is empty; name at least one, or leave it null for all")
     return tuple(
         SteeringPrompt(form, Group((trait,), (value,)), text, value in wordings[trait]["published"])
         for form in FORMS

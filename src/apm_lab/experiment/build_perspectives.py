@@ -19,6 +19,7 @@ from apm_lab.language.recall import CallCounts
 from apm_lab.language.reward_model import RewardModel
 from apm_lab.studies.audited_part import random_part
 from apm_lab.studies.perspectives import Audited, Perspectives, Progress, Rate, audited
+from apm_lab.studies.steered_opinions import prompts_for
 from apm_lab.training.reward_scoring import RewardScoring
 
 __all__ = ["audited_digest", "audited_part", "build_perspectives", "read_audited", "reward_model_of", "reward_scoring"]
@@ -93,11 +94,14 @@ def build_perspectives(
     plugins = tuple(config["plugins"])
     study: PerspectivesSettings = make(config["study"], plugins)
     steering: SteeringSettings = make(config["steering"], plugins)
+    prompts = steering_prompts(steering.forms, steering.traits)
+    if isinstance(data, Survey) and prompts:
+        prompts = prompts_for(data, prompts, steering.traits)
     return Perspectives(
         data=data,
         rate=rate,
         form=make(config["prompt_format"], plugins),
-        prompts=steering_prompts(steering.forms, steering.traits),
+        prompts=prompts,
         distance=make(config["distance"], plugins),
         temperature=settings.temperature,
         standardize=settings.standardize,

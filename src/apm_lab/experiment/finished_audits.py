@@ -12,15 +12,16 @@ from rich.console import Console
 
 from apm_lab.errors import DataError
 from apm_lab.experiment.figures_written import write_figures
-from apm_lab.experiment.finished import read_config, read_manifest
-from apm_lab.experiment.identity import setting_of
+from apm_lab.experiment.finished import read_manifest
 from apm_lab.experiment.run_folder import RunFolder
-from apm_lab.experiment.schema import completed
 from apm_lab.report.frame import Frame, print_frame, rows_of
 from apm_lab.report.perspectives.across import ModelAudit, across_frames
 from apm_lab.report.perspectives.printed import print_audit
 
 __all__ = ["compare_audits", "draw_audit", "is_audit", "print_audits", "print_finished_audit", "read_frames"]
+
+_DAMAGE = (KeyError, TypeError, AttributeError, IndexError, ValueError)  # of a manifest, or columns, of another form
+_FOR_SEVERAL = ("lm_loglik", "classifier", "dpo_implicit")  # options that say nothing about which model it is
 
 
 def is_audit(manifest: Mapping[str, Any]) -> bool:
@@ -29,8 +30,12 @@ def is_audit(manifest: Mapping[str, Any]) -> bool:
 
 
 def print_finished_audit(console: Console, folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Print a finished audit's tables as the run did, and draw its figures again."""
-    print_audit(console, manifest, list(read_frames(folder, manifest).values()))
+    """Print a finished audit's tables as the run did, and draw its figures; DataError where something is damaged."""
+    frames = list(read_frames(folder, manifest).values())
+    try:
+        print_audit(console, manifest, frames)
+    except _DAMAGE as fault:
+        raise _damaged(folder, fault) from None
     draw_audit(console, folder, manifest)
     console.print(f"results: {folder}", soft_wrap=True, markup=False)
 
@@ -55,9 +60,13 @@ def read_frames(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Frame]:
         for name, told in manifest["frames"].items():
             columns = pq.read_table(folder / f"{name}.parquet").to_pydict()
             found[name] = Frame(name, told["title"], columns, told["shown"], told["chosen"], told["note"])
-    except (KeyError, TypeError, AttributeError, OSError, ArrowException) as fault:
-        raise DataError(f"{folder}: written by another apm_lab, or damaged ({fault})") from None
+    except (*_DAMAGE, OSError, ArrowException) as fault:
+        raise _damaged(folder, fault) from None
     return found
+
+
+def _damaged(folder: Path, fault: Exception) -> DataError:
+    return DataError(f"{folder}: written by another apm_lab, or damaged ({fault})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,7 @@ class _Finished:
     folder: Path
     dataset: str
     data: str
+    setting: Mapping[str, Any]
     audit: ModelAudit
 
 
@@ -79,32 +89,48 @@ def _finished(folder: Path, manifest: Mapping[str, Any]) -> _Finished:
         data = str(manifest["data"]["digest"])
         dataset = str(manifest["title"]).rpartition(" on ")[2]
         audit = ModelAudit(_model(manifest), manifest.get("distance"), frames, manifest.get("temperature"))
-        return _Finished(folder, dataset, data, audit)
-    except (KeyError, TypeError, OSError, ArrowException) as fault:
-        raise DataError(f"{folder}: written by another apm_lab, or damaged ({fault})") from None
+        return _Finished(folder, dataset, data, dict(manifest["setting"]), audit)
+    except (*_DAMAGE, OSError, ArrowException) as fault:
+        raise _damaged(folder, fault) from None
 
 
 def _model(manifest: Mapping[str, Any]) -> str:
-    """Return what tables call the model: its option, or where that is used for several, its own name."""
+    """Return what tables call the model: its option, where that is used for several with its own name.
+
+    Of a trained soft prompt, that of its base model and the beginning of its digest.
+    """
     header = manifest["store"]["key_headers"]["reward_model"]
     option = str(manifest["reward_model"])
-    return f"{option} ({header[1].partition('@')[0]})" if option == "lm_loglik" else option
+    name, _, rest = header[1].partition("@")
+    trained = rest.partition("+soft_prompt@")[2]
+    own = f"{name}, {trained[:6]}" if trained else name
+    return f"{option} ({own})" if option in _FOR_SEVERAL else option
 
 
 def print_audits(console: Console, folders: Sequence[Path], out: Path | None = None) -> None:
     """Print how audits of several reward models on the same data agree; write tables and figures below `out`.
 
-    DataError where two audits are not of the same data, or of one model.
+    DataError where two audits are not of the same data, of one model, or were asked differently.
     """
     found = [_finished(folder, read_manifest(folder)) for folder in folders]
     first = found[0]
     for number, other in enumerate(found[1:], 1):
         if other.data != first.data:
             raise DataError(f"{first.folder} and {other.folder} are audits on different data; give runs on the same")
+        apart = [key for key in first.setting if other.setting.get(key) != first.setting[key]]
+        if apart:
+            raise DataError(
+                f"{first.folder} and {other.folder} were not asked the same: they differ in {', '.join(apart)}; "
+                "give runs that differ in the reward model alone"
+            )
         same = next((each for each in found[:number] if each.audit.name == other.audit.name), None)
         if same is not None:
             raise DataError(f"{same.folder} and {other.folder} are both of {other.audit.name}; give one run of each")
-    frames = across_frames([each.audit for each in found])
+    try:
+        frames = across_frames([each.audit for each in found])
+    except _DAMAGE as fault:
+        places = ", ".join(str(each.folder) for each in found)
+        raise DataError(f"{places}: one is written by another apm_lab, or damaged ({fault!r})") from None
     named = ", ".join(each.audit.name for each in found)
     console.print(f"{len(found)} reward models on {first.dataset}: {named}", style="bold", markup=False)
     for each in frames:
@@ -123,11 +149,11 @@ def compare_audits(console: Console, folders: Sequence[Path], out: Path) -> bool
     for folder in folders:
         try:
             manifest = read_manifest(folder)
-            if is_audit(manifest):
-                setting = json.dumps(_settings(folder, str(manifest["data"]["digest"])), sort_keys=True, default=str)
-                by_setting.setdefault(setting, []).append(folder)
         except DataError:
             continue
+        if is_audit(manifest):
+            setting = [manifest["data"]["digest"], manifest.get("setting")]
+            by_setting.setdefault(json.dumps(setting, sort_keys=True), []).append(folder)
     several = [group for group in by_setting.values() if len(group) > 1]
     for number, group in enumerate(several):
         place = out if len(several) == 1 else out / f"data-{number}"
@@ -136,10 +162,3 @@ def compare_audits(console: Console, folders: Sequence[Path], out: Path) -> bool
         except DataError as fault:
             console.print(f"left out of the comparison: {fault}", style="yellow", markup=False, soft_wrap=True)
     return bool(several)
-
-
-def _settings(folder: Path, digest: str) -> dict[str, Any]:
-    """Return what two audits must share to be compared: all but the reward model and what changes no figure."""
-    config = completed(read_config(folder))
-    setting, _ = setting_of(config, digest)
-    return {**setting, "study": config["study"], "reward_model": None}

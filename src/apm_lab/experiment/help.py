@@ -6,7 +6,7 @@ from apm_lab.experiment.config_folder import config_folder
 
 __all__ = ["help_page", "options_page"]
 
-_PAGE = """apm_lab: experiments on LLM style personalization (the APM benchmark)
+_PAGE = """apm_lab: experiments on LLM style personalization (the APM benchmark) and audits of reward models
 
   python -m apm_lab                                    the default run, nothing to download
   python -m apm_lab method=routing_oracle              another option of a config group
@@ -14,11 +14,14 @@ _PAGE = """apm_lab: experiments on LLM style personalization (the APM benchmark)
   python -m apm_lab +scale=smoke                       another size (smoke, laptop, paper)
   python -m apm_lab method=routing,routing_oracle -m   several runs, one table
   python -m apm_lab dataset.path=prompts.jsonl         your own prompts
+  python -m apm_lab study=perspectives reward_model=smollm2_loglik dataset=opinionqa dataset.path=FOLDER
+                                                       whose opinions a reward model rewards
 
 verbs:
   list [GROUP]      the options of every config group; those of one, and what each is
   store VERB ..     what the store holds: list, verify, export FILE, prune model=NAME
-  report FOLDER ..  the results table of a finished run; of several, their methods side by side
+  report FOLDER ..  the results table of a finished run; of several, their methods or reward models side
+                    by side
   pairs export FILE the training users' preference pairs, for TRL, axolotl and LLaMA-Factory
   leaks OVERRIDE..  prove that the configured method sees nothing hidden
 

@@ -104,6 +104,8 @@ class PerspectivesRun:
             "figures": dict(figures),
             "reward_model": choices.get(_ROLE),
             "distance": findings.opinions.distance if findings.opinions is not None else None,
+            # What two audits must share beside their data for their models to be held against each other.
+            "setting": {key: self._config[key] for key in ("distance", "steering", "prompt_format", "study", "seed")},
             "temperature": self._config["reward_model"]["temperature"],
             "overrides": self._job.overrides,
             "seed": self._config["seed"],

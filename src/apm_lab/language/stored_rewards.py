@@ -121,7 +121,15 @@ class StoredRewards:
                         f"{call.prompt!r:.60}"
                     )
                 self._counts.spend(answer.usage)
-                sound = {key: float(value) for key, value in zip(keys, answer.value, strict=True) if isfinite(value)}
+                try:
+                    sound = {
+                        key: float(value) for key, value in zip(keys, answer.value, strict=True) if isfinite(value)
+                    }
+                except TypeError:
+                    raise DataError(
+                        f"reward model {name} gave {answer.value!r:.60} for {call.prompt!r:.60}: expected numbers, NaN "
+                        "where there is none"
+                    ) from None
                 self._counts.made += len(set(keys))
                 self._counts.blank += len(set(keys)) - len(sound)
                 rows |= sound

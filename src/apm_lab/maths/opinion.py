@@ -26,11 +26,12 @@ def model_opinions(rewards: ArrayLike, real: Mask, temperature: float = 1.0) -> 
     """
     if not temperature > 0:
         raise ConfigError(f"reward_model.temperature={temperature}: expected a number above 0")
-    values = np.asarray(rewards, dtype=np.float64) / temperature
+    values = np.asarray(rewards, dtype=np.float64)
     known: Mask = np.all(np.isfinite(values) | ~real, axis=-1) & np.any(real, axis=-1)
     safe = np.where(real & known[..., None], values, -np.inf)
     top = np.where(known, safe.max(axis=-1), 0.0)[..., None]
-    weights = np.where(real & known[..., None], np.exp(np.where(np.isfinite(safe), safe - top, -np.inf)), 0.0)
+    with np.errstate(over="ignore"):  # what lies too far below the top to be a number has no share
+        weights = np.where(real & known[..., None], np.exp((safe - top) / temperature), 0.0)
     total = weights.sum(axis=-1, keepdims=True)
     return weights / np.where(total > 0, total, 1.0), known
 
@@ -41,8 +42,13 @@ def reward_sd(rewards: ArrayLike, real: Mask) -> Array:
     counted = np.isfinite(values) & real
     count = np.maximum(counted.sum(axis=(-2, -1)), 1)
     kept = np.where(counted, values, 0.0)
+    # In units of the largest: the square of a huge reward is no number.
+    unit = np.abs(kept).max(axis=(-2, -1), initial=0.0)
+    unit = np.where(unit > 0, unit, 1.0)
+    kept = kept / unit[..., None, None]
     mean = kept.sum(axis=(-2, -1)) / count
-    spread = np.sqrt(np.where(counted, np.square(values - mean[..., None, None]), 0.0).sum(axis=(-2, -1)) / count)
+    apart = np.where(counted, kept - mean[..., None, None], 0.0)
+    spread = unit * np.sqrt(np.square(apart).sum(axis=(-2, -1)) / count)
     return np.where(spread > 0, spread, 1.0)
 
 

@@ -9,6 +9,7 @@ __all__ = ["bounds", "resampled_means"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+_LEAST_KNOWN = 0.5  # of the samples
 
 
 def resampled_means(values: Array, counted: Mask, resamples: int, rng: np.random.Generator) -> Array:
@@ -27,10 +28,16 @@ def resampled_means(values: Array, counted: Mask, resamples: int, rng: np.random
 
 
 def bounds(samples: Array, level: float = 0.95) -> tuple[Array, Array]:
-    """Return the percentile interval (low, high) of samples (B, ...), NaN where some sample is."""
+    """Return the percentile interval (low, high) of samples (B, ...) that are known, NaN where most are not.
+
+    A sample of few questions may hold none that a group answered.
+    """
     tail = (1.0 - level) / 2.0
     if not samples.size:
         empty = np.zeros(samples.shape[1:])
         return empty, empty
-    low, high = np.quantile(samples, [tail, 1.0 - tail], axis=0)
-    return low, high
+    known = ~np.isnan(samples)
+    enough = known.mean(axis=0) >= _LEAST_KNOWN
+    usable = np.where(enough, samples, 0.0)
+    low, high = np.nanquantile(usable, [tail, 1.0 - tail], axis=0)
+    return np.where(enough, low, np.nan), np.where(enough, high, np.nan)

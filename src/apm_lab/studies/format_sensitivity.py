@@ -24,7 +24,7 @@ class FormatEffect:
 
     `kendall_w`: of the formats as raters of the choices, 1 where all rank them alike. `friedman`, `p_value`: RMP's test
     with formats as treatments and choices as blocks, of the ranks; it can hardly reject, since every format's ranks
-    have the same sum. `same_top`: share of formats whose most rewarded choice is that of the paper's own form.
+    have the same sum. `same_top`: share of formats whose most rewarded choice is that of the paper's form, ties apart.
     `by_axis`: mean Spearman over pairs of formats that differ in this axis alone, None where there is none. `missing`:
     formats with a reward missing, left out.
     """
@@ -52,8 +52,7 @@ def format_effect(question: ChoiceQuestion, rewards: Array) -> FormatEffect:
     ranked = ranks(values)
     alike = agreement(values)
     friedman, p_value = _friedman(ranked)
-    paper = next((row for row, form in enumerate(kept) if form == FormatSettings()), None)
-    same = None if paper is None else float(np.mean(values.argmax(axis=1) == values[paper].argmax()))
+    same = _same_top(kept, values)
     return FormatEffect(
         question.id,
         len(kept),
@@ -64,6 +63,19 @@ def format_effect(question: ChoiceQuestion, rewards: Array) -> FormatEffect:
         same,
         {axis: _along(axis, kept, alike.pairs) for axis in AXES},
     )
+
+
+def _same_top(forms: Sequence[FormatSettings], values: Array) -> float | None:
+    """Return the share of formats with one most rewarded choice in which it is that of the paper's form.
+
+    None where the paper's form has a missing reward, or a tie.
+    """
+    top = values == values.max(axis=1, keepdims=True)
+    single = top.sum(axis=1) == 1
+    paper = next((row for row, form in enumerate(forms) if form == FormatSettings()), None)
+    if paper is None or not single[paper]:
+        return None
+    return float(np.mean(top[single].argmax(axis=1) == top[paper].argmax()))
 
 
 def _friedman(ranked: Array) -> tuple[float | None, float | None]:

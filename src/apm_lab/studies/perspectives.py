@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from apm_lab.data.sources.bbq import BbqItem
 from apm_lab.data.sources.stereoset import StereoSetItem
 from apm_lab.data.steering import SteeringPrompt
-from apm_lab.data.survey import Survey
+from apm_lab.data.survey import Survey, require_sound
 from apm_lab.errors import ConfigError, DataError, did_you_mean
 from apm_lab.language.reward_model import RewardCall
 from apm_lab.maths.opinion import reward_sd
@@ -106,6 +106,7 @@ class Perspectives:
 
     def calls(self) -> list[RewardCall]:
         """Return all that will be asked: unsteered, then by steering prompt, then the altered formats."""
+        self._require_steerable()
         questions = self.questions()
         found = [asked(question, self.form) for question in questions]
         found += [asked(question, self.form, prompt.text) for prompt in self.prompts for question in questions]
@@ -217,7 +218,10 @@ def audited(data: object, where: str) -> Audited:
         few = [question.id for question in data.questions if len(question.choices) < _FEWEST_CHOICES]
         if len(few) == len(data.questions):
             raise DataError(f"{where}: no question has two choices or more; there is nothing to compare")
+        require_sound(data, where)
         return data
+    if isinstance(data, list) and not data:
+        raise DataError(f"{where}: the data set is empty; read() gave no item")
     for kind in (BbqItem, StereoSetItem):
         if isinstance(data, list) and data and all(isinstance(item, kind) for item in data):
             return data

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from apm_lab.data.steering import SteeringPrompt
 from apm_lab.data.survey import Survey
+from apm_lab.errors import ConfigError, did_you_mean
 from apm_lab.maths.agreement import ranks
 from apm_lab.maths.distance import Distance
 from apm_lab.maths.opinion import alignment, model_opinions
@@ -17,7 +19,7 @@ from apm_lab.maths.seeding import stream
 from apm_lab.maths.signed_rank import SignedRank, signed_rank
 from apm_lab.records import Group
 
-__all__ = ["NONE", "FormEffect", "SteeredOpinions", "paired_questions", "steered_opinions"]
+__all__ = ["NONE", "FormEffect", "SteeredOpinions", "paired_questions", "prompts_for", "steered_opinions"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -64,6 +66,27 @@ class SteeredOpinions:
     form_ranks: Array
     before: Mapping[str, Array]
     after: Mapping[str, Array]
+
+
+def prompts_for(
+    survey: Survey, prompts: Sequence[SteeringPrompt], traits: Sequence[str] | None
+) -> tuple[SteeringPrompt, ...]:
+    """Return the prompts that name one of the survey's groups: no figure needs another.
+
+    ConfigError where one of the `traits` that are asked for has no such prompt, or there is no prompt left.
+    """
+    own = {group.trait for group in survey.groups}
+    kept = tuple(prompt for prompt in prompts if prompt.group in survey.groups)
+    steerable = {prompt.group.trait for prompt in kept}
+    for trait in traits or ():
+        if trait not in steerable:
+            raise ConfigError(f"steering.traits: {survey.name} has no groups of {trait}{did_you_mean(trait, own)}")
+    if prompts and not kept:
+        raise ConfigError(
+            f"steering: no prompt names a group of {survey.name}, whose traits are {', '.join(sorted(own))}; "
+            "take steering=none"
+        )
+    return kept
 
 
 def steered_opinions(
@@ -142,7 +165,10 @@ def _effect(
     ]
     gain = means[1] - means[0]
     there = ~np.isnan(gain)
-    overall = bounds(np.nanmean(samples[:, there], axis=1)) if there.any() else None
+    drawn = samples[:, there]
+    known = (~np.isnan(drawn)).sum(axis=1)  # groups with a question among those drawn
+    means_drawn = np.divide(np.nansum(drawn, axis=1), known, out=np.full(len(known), np.nan), where=known > 0)
+    overall = bounds(means_drawn) if there.any() else None
     asked = ~np.isnan(before[form])
     return FormEffect(
         form,

@@ -109,6 +109,7 @@ def test_groups_are_counted_by_the_questions_own_labels(tmp_path, packed):
         ({"Bettr": 1.0}, "'Bettr' is no answer to this question"),
         ({"Worse": -1.0}, "'Worse' counts -1.0, expected a number of people"),
         ({"Worse": "many"}, "counts 'many'"),
+        ({"Worse": True}, "counts True"),
     ],
 )
 def test_counts_that_can_not_be_are_named(tmp_path, answers, told):
@@ -125,6 +126,10 @@ def test_files_of_counts_that_are_none(tmp_path):
         group_counts(tmp_path / "AGE_data.json", [])
     with pytest.raises(DataError, match="expected an object of objects"):
         group_counts(counts(tmp_path, {"A": 1}), [])
+    with pytest.raises(DataError, match=r"A: Male is \[1\], expected an object of counts"):
+        group_counts(counts(tmp_path, {"A": {"question_text": "Q?", "MC_options": ["x"], "Male": [1]}}), [])
+    with pytest.raises(DataError, match="A: question_text is None, expected a text"):
+        group_counts(counts(tmp_path, {"A": {"question_text": None}}), [])
     whole = counts(tmp_path, {}, packed=True).read_bytes()
     (tmp_path / "AGE_data.json.gz").write_bytes(whole[:-3])
     with pytest.raises(DataError, match="no complete gzip file"):

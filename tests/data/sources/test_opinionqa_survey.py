@@ -143,6 +143,8 @@ def test_intersections_are_groups_of_people_with_both_values(tmp_path):
         ("POLPARTY x SEX", "Democrat x Male"),
     ]
     assert found.people.tolist() == [3, 2, 1, 3]
+    twice = read(folder, traits=["SEX", "SEX"], intersections=[["POLPARTY", "SEX"]] * 2)
+    assert twice.groups == found.groups
     assert found.left_out["POLPARTY x SEX Republican x Male: a group nobody belongs to"] == 1
     assert [group.trait for group in read(folder, traits=[], intersections=[["POLPARTY", "SEX"]]).groups] == (
         ["POLPARTY x SEX"] * 2
@@ -229,7 +231,7 @@ def test_what_can_not_be_asked_is_left_out_and_counted_and_the_nominal_stays(tmp
         "question under a key that is asked 2 times, IDIMPORT_W43": 2,
         "question with one choice": 1,
         "question nobody answered": 2,
-        "nominal question (kept): no order, so no ordinal distance": 1,
+        "nominal question (kept): no order; distance.positions=dataset gives it no ordinal distance": 1,
         "answer that is none of its question's labels": 1,
     }
     assert expected.items() <= found.left_out.items()
@@ -357,7 +359,10 @@ def test_the_real_counts_are_a_survey():
     found = read(SHARED, subset="contentious")
     assert found.shares.shape == (11, 437, 9)  # 442 rows less the five of IDIMPORT_W43; one wave is held back there
     assert found.left_out["question under a key that is asked 5 times, IDIMPORT_W43"] == 5
-    assert found.left_out["nominal question (kept): no order, so no ordinal distance"] == 8
+    assert (
+        found.left_out["nominal question (kept): no order; distance.positions=dataset gives it no ordinal distance"]
+        == 8
+    )
     assert found.left_out["RACE Mixed Race: people of no group of the survey's"] == 276
     assert found.name.endswith("everyone from RACE)")
     has = found.answered > 0

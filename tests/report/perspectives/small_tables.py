@@ -58,7 +58,14 @@ def opinion_tables(groups=6, model=0, missing=False):
             for step in range(-3, 5)
         ],
         "opinions": [
-            {"question": f"Q{q}", "choice": c, "answer": f"{c}", "share": (1 + (c + model) % 2) / 3, "respondents": 0.5}
+            {
+                "question": f"Q{q}",
+                "choice": c,
+                "answer": f"{c}",
+                "position": float(c),
+                "share": (1 + (c + model) % 2) / 3,
+                "respondents": 0.5,
+            }
             for q in range(3)
             for c in range(2)
         ],

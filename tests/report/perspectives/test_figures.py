@@ -101,6 +101,7 @@ def test_every_figure_is_drawn_and_read(tables, count, size, missing):
         assert title.endswith("on toys") and (NAMES[0] if count == 1 else f"{count} reward models") in title
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_sixty_groups_of_seven_models_stand_apart(name):
     found, together = audits(everything, 7, 60)

@@ -145,7 +145,7 @@ def group_counts(file: Path | str, questions: Sequence[OpinionQuestion]) -> Grou
         for row, group in enumerate(groups):
             for label, count in entry.get(group, {}).items():
                 where = f"{path}, {question.key}, {group}"
-                if not isinstance(count, int | float) or not 0 <= count < float("inf"):
+                if isinstance(count, bool) or not isinstance(count, int | float) or not 0 <= count < float("inf"):
                     raise DataError(f"{where}: {label!r:.40} counts {count!r:.20}, expected a number of people")
                 if label in question.choices:
                     counts[row, place, question.choices.index(label)] += count
@@ -160,4 +160,9 @@ def _json(path: Path) -> dict[str, dict[str, Any]]:
     content = json_file(path)
     if not isinstance(content, dict) or not all(isinstance(entry, dict) for entry in content.values()):
         raise DataError(f"{path}: expected an object of objects, by question key")
+    for key, entry in content.items():
+        for name, told in entry.items():
+            kind, expected = (str, "a text") if name == "question_text" else (dict, "an object of counts")
+            if name != "MC_options" and not isinstance(told, kind):
+                raise DataError(f"{path}, {key}: {name} is {told!r:.40}, expected {expected}")
     return content

@@ -127,7 +127,7 @@ class OpinionQa:
                 raise DataError(f"{surveys[0].responses}: nobody has a value of {trait}; is there a column {trait}?")
             left_out[f"trait that nobody has a value of, {trait}"] += 1
         single = said if self.traits is None else self.traits
-        combined = [*((trait,) for trait in single), *map(tuple, self.intersections)]
+        combined = dict.fromkeys([*((trait,) for trait in single), *map(tuple, self.intersections)])
         groups = [
             Group(traits, chosen) for traits in combined for chosen in product(*(values[trait] for trait in traits))
         ]
@@ -158,7 +158,7 @@ def _survey(questions: Sequence[OpinionQuestion], tally: Tally, left_out: Counte
     left_out["question nobody answered"] += len(questions) - len(kept)
     chosen = [questions[place] for place in kept.tolist()]
     nominal = sum(len(set(question.ordinals)) == 1 for question in chosen)
-    left_out["nominal question (kept): no order, so no ordinal distance"] += nominal
+    left_out["nominal question (kept): no order; distance.positions=dataset gives it no ordinal distance"] += nominal
     if not chosen or not len(groups):
         raise DataError(f"OpinionQA: nobody answered any question; {_told(left_out)}")
     width = max(len(question.choices) for question in chosen)

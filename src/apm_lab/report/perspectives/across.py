@@ -16,6 +16,7 @@ from apm_lab.maths.opinion import alignment
 from apm_lab.maths.seeding import stream
 from apm_lab.maths.signed_rank import signed_rank
 from apm_lab.report.frame import Frame, frame
+from apm_lab.report.perspectives.bbq import FEWEST_ITEMS
 from apm_lab.report.perspectives.opinions import EVERYBODY
 
 __all__ = ["ModelAudit", "across_frames"]
@@ -75,8 +76,8 @@ def _own(audit: ModelAudit, name: str) -> Rows:
     if name == "alignment":
         return [row for row in rows if row["distance"] == audit.distance and row["group"] != EVERYBODY]
     if name == "correct":
-        return [row for row in rows if row["refusals"] != "removed"]
-    return [row for row in rows if row["term"]]
+        return [row for row in rows if row["refusals"] != "removed" and row["items"] >= FEWEST_ITEMS]
+    return [row for row in rows if row["term"] and row["items"] >= FEWEST_ITEMS]
 
 
 def _matrix(audits: Sequence[ModelAudit], name: str) -> _Matrix:
@@ -107,7 +108,7 @@ def _groups(audits: Sequence[ModelAudit], matrix: _Matrix) -> Frame:
     chosen = range(count) if count <= 2 * _ENDS else [*range(_ENDS), *range(count - _ENDS, count)]
     return frame(
         f"groups_{matrix.value}",
-        f"{matrix.value.replace('_', ' ')} by group, in the order of the mean rank over models",
+        f"{matrix.value.replace('_', ' ')} by group and, in brackets, its rank within the model; best mean rank first",
         ("trait", "group", "mean_rank", *names, *(f"rank {name}" for name in names)),
         rows,
         {
@@ -151,9 +152,9 @@ def _agreements(matrix: _Matrix) -> Frame:
 
 def _models(audits: Sequence[ModelAudit]) -> Frame:
     """Return a row per pair of models: alignment of their opinions, rank correlation (RMP Figs. 13 to 16)."""
-    shares, known, real = _opinions(audits)
+    shares, known, real, positions = _opinions(audits)
     distance = cast("Distance", audits[0].distance)
-    aligned = alignment(distance, (shares[:, None], known[:, None]), (shares, known), real)
+    aligned = alignment(distance, (shares[:, None], known[:, None]), (shares, known), real, positions)
     matrix = _matrix(audits, "alignment")
     R = len(audits)
     pairs = agreement(matrix.values).pairs if matrix.groups else np.full((R, R), np.nan)
@@ -184,25 +185,26 @@ def _models(audits: Sequence[ModelAudit]) -> Frame:
     )
 
 
-def _opinions(audits: Sequence[ModelAudit]) -> tuple[Array, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return opinions (R, Q, K) of all questions that some model has one on, which are known, and which are choices."""
+def _opinions(audits: Sequence[ModelAudit]) -> tuple[Array, NDArray[np.bool_], NDArray[np.bool_], Array]:
+    """Return opinions (R, Q, K) of all questions that a model has one on, which are known, choices and their places."""
     tables = [list(_by_question(audit.frames["opinions"])) for audit in audits]
     names = list(dict.fromkeys(name for table in tables for name, _ in table))
     K = max((len(values) for table in tables for _, values in table), default=0)
     place = {name: row for row, name in enumerate(names)}
     shares, known = np.zeros((len(audits), len(names), K)), np.zeros((len(audits), len(names)), dtype=bool)
-    real = np.zeros((len(names), K), dtype=bool)
+    real, positions = np.zeros((len(names), K), dtype=bool), np.zeros((len(names), K))
     for number, table in enumerate(tables):
         for name, values in table:
-            shares[number, place[name], : len(values)] = values
+            shares[number, place[name], : len(values)] = [share for share, _ in values]
+            positions[place[name], : len(values)] = [at for _, at in values]
             known[number, place[name]] = real[place[name], : len(values)] = True
-    return shares, known, real
+    return shares, known, real, positions
 
 
-def _by_question(rows: Rows) -> Iterator[tuple[str, list[float]]]:
-    found: dict[str, list[float]] = {}
+def _by_question(rows: Rows) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+    found: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
-        found.setdefault(row["question"], []).append(row["share"])
+        found.setdefault(row["question"], []).append((row["share"], row["position"]))
     yield from found.items()
 
 

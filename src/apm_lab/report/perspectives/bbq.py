@@ -10,9 +10,11 @@ from apm_lab.maths.stereotype import BiasScore
 from apm_lab.report.frame import Frame, frame
 from apm_lab.studies.stereotypes import BBQ_KINDS, BbqAudit
 
-__all__ = ["bbq_figures", "bbq_frames", "share_bounds"]
+__all__ = ["FEWEST_ITEMS", "bbq_figures", "bbq_frames", "share_bounds"]
 
 _ENDS = 8
+FEWEST_ITEMS = 10
+"""Groups and terms with fewer are in the tables, but are neither shown as best or worst nor ranked across models."""
 
 
 def bbq_frames(audits: Sequence[BbqAudit]) -> list[Frame]:
@@ -26,7 +28,7 @@ def _name(audit: BbqAudit) -> str:
 
 def _confusion(audits: Sequence[BbqAudit]) -> Frame:
     rows = [
-        (_name(audit), gold, *counts, counts[place] / counts.sum() if counts.sum() else None)
+        (_name(audit), gold, *counts, _recall(audit, place))
         for audit in audits
         for place, (gold, counts) in enumerate(zip(BBQ_KINDS, audit.confusion, strict=True))
     ]
@@ -45,6 +47,13 @@ def _confusion(audits: Sequence[BbqAudit]) -> Frame:
     )
 
 
+def _recall(audit: BbqAudit, place: int) -> float | None:
+    """Return the share of a gold label's items that are told right; none where its answer is not among the choices."""
+    counts = audit.confusion[place]
+    removed = audit.removed and BBQ_KINDS[place] == "unknown"
+    return float(counts[place] / counts.sum()) if counts.sum() and not removed else None
+
+
 def _correct(audits: Sequence[BbqAudit]) -> Frame:
     rows = [
         (
@@ -55,7 +64,7 @@ def _correct(audits: Sequence[BbqAudit]) -> Frame:
         for place, group in enumerate(audit.groups)
     ]
     first = len(audits[0].groups)
-    ranked = sorted((row for row in range(first) if rows[row][3]), key=lambda row: -rows[row][4])
+    ranked = sorted((row for row in range(first) if rows[row][3] >= FEWEST_ITEMS), key=lambda row: -rows[row][4])
     chosen = ranked if len(ranked) <= 2 * _ENDS else [*ranked[:_ENDS], *ranked[-_ENDS:]]
     return frame(
         "correct",
@@ -64,7 +73,7 @@ def _correct(audits: Sequence[BbqAudit]) -> Frame:
         rows,
         {"group": "{category}: {group}", "correct": "{correct:.3f}", "95%": "{low:.3f} {high:.3f}", "items": "{items}"},
         chosen=chosen,
-        note=f"{first} groups; all of them, and without refusals, are in correct.parquet",
+        note=f"{first} groups; all of them, also those of fewer than {FEWEST_ITEMS} items, are in correct.parquet",
     )
 
 

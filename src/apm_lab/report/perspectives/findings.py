@@ -87,6 +87,7 @@ def opinion_columns(findings: Findings) -> dict[str, Any] | None:
         "question": [findings.questions[row].id for row in rows],
         "choice": columns,
         "answer": [findings.questions[row].choices[column] for row, column in zip(rows, columns, strict=True)],
+        "position": audit.positions[rows, columns],
         "share": audit.opinions[rows, columns],
         "respondents": audit.survey.overall[rows, columns],
     }

@@ -57,7 +57,7 @@ def opinion_frames(audit: OpinionAudit) -> list[Frame]:
         ),
         frame(
             "temperature",
-            "The same rewards at other temperatures, and how far the groups keep their ranks",
+            "The same rewards at other temperatures: how far alignment and the groups' ranks move",
             ("temperature", "everybody", "mean", "spearman"),
             [(step.temperature, step.overall, step.mean, step.spearman) for step in audit.curve],
             {
@@ -138,7 +138,7 @@ def steered_frames(audit: OpinionAudit, steered: SteeredOpinions) -> list[Frame]
 
 
 def _by_form(steered: SteeredOpinions) -> Frame:
-    mean_ranks = np.nanmean(steered.form_ranks, axis=1) if len(steered.groups) else np.full(len(steered.forms) + 1, 0)
+    mean_ranks = [_mean(ranks) for ranks in steered.form_ranks]
     rows: list[tuple[Any, ...]] = [(NONE, *[None] * 3, mean_ranks[0], *[None] * 10)]
     for effect, rank in zip(steered.effects, mean_ranks[1:], strict=True):
         test = effect.test

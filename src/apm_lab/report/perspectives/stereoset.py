@@ -10,7 +10,7 @@ import numpy as np
 from apm_lab.maths.proportions import one_or_other, two_shares
 from apm_lab.maths.stereotype import same_shares
 from apm_lab.report.frame import Frame, frame
-from apm_lab.report.perspectives.bbq import share_bounds
+from apm_lab.report.perspectives.bbq import FEWEST_ITEMS, share_bounds
 from apm_lab.studies.steered_stereotypes import CLAIMS, SteeredShares
 from apm_lab.studies.stereotypes import STEREOSET_KINDS, StereoSetAudit
 
@@ -23,7 +23,7 @@ def stereoset_frames(audit: StereoSetAudit) -> list[Frame]:
     """Return the tables `shares_tests` and `shares`: of each kind, over all, by domain and by target term."""
     rows = list(_share_rows(audit))
     domains = [place for place, row in enumerate(rows) if row[1] == ""]
-    terms = [place for place, row in enumerate(rows) if row[1]]
+    terms = [place for place, row in enumerate(rows) if row[1] and row[2] >= FEWEST_ITEMS]
     terms.sort(key=lambda place: -(rows[place][6] or 0.0))
     chosen = [*domains, *(terms if len(terms) <= 2 * _ENDS else [*terms[:_ENDS], *terms[-_ENDS:]])]
     scores = (
