@@ -56,6 +56,7 @@ def test_each_figure_and_table_has_its_preset():
     assert set(OF_THE_PAPERS) <= set(PRESETS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_each_job_of_a_preset_passes_the_preflight(preset):
     config, params, mode = composed(f"experiment={preset}")
