@@ -296,7 +296,10 @@ def test_a_killed_audit_continues_and_ends_equal(toys):
 SLOW = "for place, call in enumerate(calls):\n            __import__('time').sleep(0.01)"
 
 
-@pytest.mark.parametrize("extra", [["router.epochs=2"], ["model=tiny", "method=soft_prompt_small"]])
+@pytest.mark.parametrize(
+    "extra",
+    [["router.epochs=2"], pytest.param(["model=tiny", "method=soft_prompt_small"], marks=pytest.mark.slow)],
+)
 def test_what_is_trained_is_held_against_a_surveys_opinions_beside_its_other_figures(extra, capfd, toys, tiny):
     if "model=tiny" in extra:
         option = f"_target_: apm_lab.language.hf.HfModel\npath_or_id: {tiny}\nmax_tokens: 8\n"

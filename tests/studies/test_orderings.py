@@ -23,6 +23,8 @@ from apm_lab.studies.arms import judge_arm
 
 DRAWS = 4
 
+pytestmark = pytest.mark.slow  # minutes of training together
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -9,7 +9,7 @@ __all__ = ["bounds", "resampled_means"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-_LEAST_KNOWN = 0.5  # of the samples
+_LEAST_KNOWN = 0.95  # of the samples: with fewer than about three questions there is no spread to speak of
 
 
 def resampled_means(values: Array, counted: Mask, resamples: int, rng: np.random.Generator) -> Array:
@@ -28,7 +28,7 @@ def resampled_means(values: Array, counted: Mask, resamples: int, rng: np.random
 
 
 def bounds(samples: Array, level: float = 0.95) -> tuple[Array, Array]:
-    """Return the percentile interval (low, high) of samples (B, ...) that are known, NaN where most are not.
+    """Return the percentile interval (low, high) of samples (B, ...) that are known, NaN where too many are not.
 
     A sample of few questions may hold none that a group answered.
     """
