@@ -64,6 +64,7 @@ def test_data_about_stereotypes(dataset, names):
     assert drawn(audit(f"dataset={dataset}") / "figures") == names
 
 
+@pytest.mark.slow
 def test_several_models_are_drawn_together(folder):
     runs = [audit(), audit("reward_model=other")]
     console = Console(file=StringIO(), width=200)

@@ -104,6 +104,7 @@ def test_a_model(name, model, capfd):
     assert re.search(message, shown.err), shown.err
 
 
+@pytest.mark.slow
 def test_a_text_longer_than_the_context_is_counted_and_told(model):
     command = [sys.executable, "-m", "apm_lab", *SMALL, "router=modernbert_base", "router.pretrained=model"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}

@@ -105,19 +105,19 @@ def only_messages(arguments):
 
 
 @given(arguments=ARGUMENTS, flags=st.lists(FLAGS, max_size=1))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_composing(arguments, flags):
     only_messages([*arguments, "--cfg", "job", *flags])
 
 
 @given(arguments=ARGUMENTS)
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_resolving_and_checking(arguments):
     only_messages([*arguments, "logger=csv"])
 
 
 @given(argument=OVERRIDES)
-@settings(max_examples=10)
+@settings(max_examples=6)
 def test_a_grid(argument):
     only_messages([argument, "logger=csv", "seed=1,2", "--multirun"])
 

@@ -26,7 +26,7 @@ def summaries(folder):
     return [list(csv.DictReader(file.read_text().splitlines())) for file in files]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_multirun_that_was_stopped_in_its_second_job_continues(tmp_path, number):
     process = launch(tmp_path, GRID)
     for _ in range(1200):

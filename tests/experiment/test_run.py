@@ -113,7 +113,9 @@ def test_two_jobs_on_one_store_at_once(tmp_path):
     assert rows(found) == expected
 
 
-@pytest.mark.parametrize("most_bytes", [2_000, 40_000, 300_000])
+@pytest.mark.parametrize(
+    "most_bytes", [pytest.param(2_000, marks=pytest.mark.slow), 40_000, pytest.param(300_000, marks=pytest.mark.slow)]
+)
 def test_a_full_disk_is_one_message_and_the_run_continues(tmp_path, most_bytes):
     """No file may grow beyond `most_bytes`, which the system reports like a full disk."""
     arguments = " ".join(SMALL)
@@ -186,7 +188,10 @@ def test_a_plug_in_key_is_checked_too(tmp_path):
     assert "method.txt: no such key; did you mean text" in err
 
 
-@pytest.mark.parametrize("signal_name", ["SIGTERM", "SIGINT", "SIGKILL"])
+@pytest.mark.parametrize(
+    "signal_name",
+    ["SIGTERM", pytest.param("SIGINT", marks=pytest.mark.slow), pytest.param("SIGKILL", marks=pytest.mark.slow)],
+)
 def test_a_run_that_was_stopped_continues(tmp_path, signal_name):
     import signal
     import time
