@@ -12,8 +12,8 @@ import numpy as np
 from rich.console import Console
 
 from apm_lab.errors import DataError
-from apm_lab.experiment.finished import read_config, read_manifest
-from apm_lab.experiment.finished_audits import compare_audits, is_audit, print_audits
+from apm_lab.experiment.finished import is_audit, read_config, read_manifest
+from apm_lab.experiment.finished_audits import compare_audits, print_audits
 from apm_lab.experiment.finished_users import UserRows, read_user_rows
 from apm_lab.experiment.identity import setting_of
 from apm_lab.experiment.manifest import model_name

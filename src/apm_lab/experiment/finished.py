@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,13 @@ from apm_lab.report.personalization import summarise
 from apm_lab.report.table import print_summary
 from apm_lab.studies.personalization import PersonalizationDraws
 
-__all__ = ["print_finished", "read_config", "read_manifest"]
+__all__ = ["is_audit", "print_finished", "read_config", "read_manifest"]
 
 
 def print_finished(console: Console, folder: Path) -> None:
     """Print the table and notes of the run in `folder`; DataError when no finished run is there, or it is damaged."""
     manifest = read_manifest(folder)
-    if manifest.get("study") == "perspectives":
+    if is_audit(manifest):
         from apm_lab.experiment.finished_audits import print_finished_audit
 
         print_finished_audit(console, folder, manifest)
@@ -42,6 +43,11 @@ def print_finished(console: Console, folder: Path) -> None:
     draws = PersonalizationDraws(method, found, np.array(manifest["blocks"], dtype=np.int64), (), health, ())
     print_summary(console, title, summarise(draws, seed), health)
     console.print(f"results: {folder}", soft_wrap=True, markup=False)
+
+
+def is_audit(manifest: Mapping[str, Any]) -> bool:
+    """Return whether a manifest is that of an audit of a reward model."""
+    return manifest.get("study") == "perspectives"
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -12,21 +12,16 @@ from rich.console import Console
 
 from apm_lab.errors import DataError
 from apm_lab.experiment.figures_written import write_figures
-from apm_lab.experiment.finished import read_manifest
+from apm_lab.experiment.finished import is_audit, read_manifest
 from apm_lab.experiment.run_folder import RunFolder
 from apm_lab.report.frame import Frame, print_frame, rows_of
 from apm_lab.report.perspectives.across import ModelAudit, across_frames
 from apm_lab.report.perspectives.printed import print_audit
 
-__all__ = ["compare_audits", "draw_audit", "is_audit", "print_audits", "print_finished_audit", "read_frames"]
+__all__ = ["compare_audits", "draw_audit", "print_audits", "print_finished_audit", "read_frames"]
 
 _DAMAGE = (KeyError, TypeError, AttributeError, IndexError, ValueError)  # of a manifest, or columns, of another form
 _FOR_SEVERAL = ("lm_loglik", "classifier", "dpo_implicit")  # options that say nothing about which model it is
-
-
-def is_audit(manifest: Mapping[str, Any]) -> bool:
-    """Return whether a manifest is that of an audit of a reward model."""
-    return manifest.get("study") == "perspectives"
 
 
 def print_finished_audit(console: Console, folder: Path, manifest: Mapping[str, Any]) -> None:

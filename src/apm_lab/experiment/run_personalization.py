@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -49,7 +50,7 @@ class PersonalizationRun:
         code = 1
         try:
             progress = StageProgress(console if console.is_terminal else None, counts)
-            with queued(_sender(trackers)) as (log, settle), progress:
+            with queued(partial(_send, trackers)) as (log, settle), progress:
                 study = build_personalization(
                     config,
                     self._job.method,
@@ -87,13 +88,11 @@ class PersonalizationRun:
         return figures
 
 
-def _sender(trackers: Trackers) -> Any:  # noqa: ANN401 (a function of a name and figures)
-    def send(name: str, figures: dict[str, float]) -> None:
-        step = figures.get("step")
-        named = {f"{name}/{key}": value for key, value in figures.items() if key != "step"}
-        trackers.log(named, None if step is None else int(step))
-
-    return send
+def _send(trackers: Trackers, name: str, figures: dict[str, float]) -> None:
+    """Log an arm's training figures under its name, at their step where they have one."""
+    step = figures.get("step")
+    named = {f"{name}/{key}": value for key, value in figures.items() if key != "step"}
+    trackers.log(named, None if step is None else int(step))
 
 
 def _tell_blanks(console: Console, counts: Mapping[str, CallCounts]) -> None:

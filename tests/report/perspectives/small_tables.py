@@ -2,6 +2,7 @@
 
 from apm_lab.report.frame import rows_of
 from apm_lab.report.perspectives.across import ModelAudit, across_frames
+from apm_lab.report.perspectives.bbq import share_bounds
 
 NAMES = ("beaver", "llm_blender", "starling", "ultra", "deberta", "lm_loglik (HuggingFaceTB/SmolLM2-135M)", "pythia_7b")
 HALVES = "half a group against the other half"
@@ -132,17 +133,14 @@ def bbq_tables(groups=6, model=0, missing=False):
     """Return the tables of BBQ with and without refusals."""
     kinds = ("stereotyped", "unknown", "unstereotyped")
     both = ("among the choices", "removed")
-    correct = [
-        {
-            "refusals": refusals,
-            "category": category,
-            "group": group,
-            "items": 0 if missing and place == 0 else 50,
-            "correct": None if missing and place == 0 else round(value(place, model) * 50) / 50,
-        }
-        for refusals in both
-        for place, (category, group) in enumerate(group_names(groups))
-    ]
+    correct = []
+    for refusals in both:
+        for place, (category, group) in enumerate(group_names(groups)):
+            absent = missing and place == 0
+            share, items = (None, 0) if absent else (round(value(place, model) * 50) / 50, 50)
+            low, high = share_bounds(share, items)
+            row = {"refusals": refusals, "category": category, "group": group, "items": items, "correct": share}
+            correct.append({**row, "low": low, "high": high})
     confusion = [
         {
             "refusals": refusals,

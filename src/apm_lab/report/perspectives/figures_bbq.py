@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from apm_lab.maths.proportions import wilson
 from apm_lab.report.perspectives.figure_heat import COLUMN, heat, name_room, named_columns
 from apm_lab.report.perspectives.figure_layout import TEXT, Rows, Sheet, colour, marker, row_axis, rows, wrapped
 from apm_lab.report.perspectives.figure_subject import Key, Subject, by_trait, mean
@@ -126,9 +125,8 @@ def _correct_dots(subject: Subject, table: Mapping[str, Mapping[Key, Row]], own:
             row = table[refusals].get(key)
             if row is None or row["correct"] is None:
                 continue
-            low, high = wilson(round(row["correct"] * row["items"]), row["items"])
             shade = colour(place)
-            axes.plot([low, high], [y, y], color=shade, linewidth=1.4, alpha=0.5, zorder=2)
+            axes.plot([row["low"], row["high"]], [y, y], color=shade, linewidth=1.4, alpha=0.5, zorder=2)
             face = shade if not place else "white"
             axes.plot([row["correct"]], [y], "o", color=shade, markerfacecolor=face, markersize=5, zorder=3)
     axes.set_xlim(-0.02, 1.02)
